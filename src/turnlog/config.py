@@ -83,13 +83,13 @@ def load_config(directory: str | os.PathLike[str]) -> Config:
     path = Path(directory) / FILE_NAME
     try:
         text = _read(path)
-        said = {} if text is None else _parsed(text)
+        settings = {} if text is None else _parsed(text)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return Config(path, problems=(SettingProblem(FILE_NAME, why),))
     except (ValueError, RecursionError) as error:
         return Config(path, problems=(SettingProblem(FILE_NAME, str(error)),))
-    return _config(path, said)
+    return _config(path, settings)
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -114,11 +114,11 @@ def _read(path: Path) -> str | None:
     return data.decode("utf-8-sig")
 
 
-def _config(path: Path, said: Mapping[str, Any]) -> Config:
+def _config(path: Path, settings: Mapping[str, Any]) -> Config:
     problems: list[SettingProblem] = []
     cap: int | None = None
     tables: dict[str, Mapping[str, Any]] = {}
-    for name, value in said.items():
+    for name, value in settings.items():
         if name == "line_cap_mb":
             if _is_count(value) and 1 <= value <= _LARGEST_CAP_MB:
                 cap = value * 1024 * 1024

@@ -50,17 +50,17 @@ class TurnlogError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Support pickling: worker processes raise these errors, too."""
-        return _again, (type(self), self.message, self._told())
+        return _again, (type(self), self.message, self._attributes())
 
-    def _told(self) -> dict[str, object]:
+    def _attributes(self) -> dict[str, object]:
         return dict(vars(self))
 
 
-def _again(kind: type[TurnlogError], message: str, told: dict[str, object]) -> TurnlogError:
+def _again(kind: type[TurnlogError], message: str, attributes: dict[str, object]) -> TurnlogError:
     """Rebuild an unpickled error."""
     error = kind.__new__(kind, message)
     error.args = (message,)
-    for name, value in told.items():
+    for name, value in attributes.items():
         setattr(error, name, value)
     return error
 
@@ -114,8 +114,8 @@ class LogError(TurnlogError, OSError):
         self.path = os.fspath(path)
         self.errno = errno
 
-    def _told(self) -> dict[str, object]:
-        return super()._told() | {"errno": self.errno}
+    def _attributes(self) -> dict[str, object]:
+        return super()._attributes() | {"errno": self.errno}
 
 
 class NotALog(LogError):

@@ -133,7 +133,7 @@ def _read_token(path: str | os.PathLike[str]) -> str:
         ) from None
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
-        said = file.read(4096).decode("latin-1").strip() if stat.S_ISREG(status.st_mode) else ""
+        token = file.read(4096).decode("latin-1").strip() if stat.S_ISREG(status.st_mode) else ""
     if os.name == "posix" and status.st_uid != os.geteuid():
         raise UsageError(
             "the file with the token belongs to another user, who knows it",
@@ -143,12 +143,12 @@ def _read_token(path: str | os.PathLike[str]) -> str:
         raise UsageError(
             "others can read the file with the token", hint=f"chmod 600 {os.fspath(path)}"
         )
-    if _TOKEN.fullmatch(said) is None:
+    if _TOKEN.fullmatch(token) is None:
         raise UsageError(
             "there is no token in the file: 24 or more letters, digits and signs are one",
             hint="delete the file, and a new token is made",
         )
-    return said
+    return token
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -269,7 +269,7 @@ def serve(app: ASGIApp, listener: socket.socket, words: str) -> None:
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_GOODBYE_SECONDS,
     )
-    told = _Announcing(config, words)
-    anyio.run(told.serve, [listener])
-    if told.is_interrupted:  # It shut down in order, but was interrupted.
+    server = _Announcing(config, words)
+    anyio.run(server.serve, [listener])
+    if server.is_interrupted:  # It shut down in order, but was interrupted.
         raise KeyboardInterrupt

@@ -78,18 +78,18 @@ def find_everywhere(
         there = set()
         for log in Search(home, walk, found, expected=not is_kept).logs():
             if is_kept:
-                there.add(_who(log))
+                there.add(_identity(log))
             yield log
         for root in copy_roots(Path(place)).values() if is_kept else ():
             for log in Search(Home(root), walk, found).logs():
-                if _who(log) not in there:
+                if _identity(log) not in there:
                     yield structs.replace(log, home=home, is_kept=True)
 
 
 _Who: TypeAlias = tuple[str, ...]
 
 
-def _who(log: LogFile) -> _Who:
+def _identity(log: LogFile) -> _Who:
     """Return a log's identity, independent of its directory in the home and its compression."""
     if log.session_id is not None:
         return log.kind, log.session_id, log.agent_id or ""

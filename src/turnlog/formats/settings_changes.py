@@ -117,9 +117,9 @@ def _run(deed: Run) -> None:
     done = ran(deed.words, deed.given)
     if deed.may_fail or (done is not None and done.returncode == 0):
         return
-    said = done.stderr.decode("utf-8", "replace").strip() if done else "it could not be run"
+    output = done.stderr.decode("utf-8", "replace").strip() if done else "it could not be run"
     raise WriteFailed(
-        f"{deed.line}: {said or f'exit code {done.returncode if done else None}'}",
+        f"{deed.line}: {output or f'exit code {done.returncode if done else None}'}",
         path=deed.words[0],
         hint="turnlog keep --uninstall takes away what was set up so far",
     )

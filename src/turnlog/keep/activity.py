@@ -80,9 +80,9 @@ def title_of(session_id: str, logs: Sequence[LogFile]) -> str | None:
 
 
 def _take_day(session_id: str, log: LogFile, fold: _ActivityFold) -> None:
-    for said in read_day(log):
-        if said.session_id == session_id:
-            fold.take(said.placed.record)
+    for dated in read_day(log):
+        if dated.session_id == session_id:
+            fold.take(dated.placed.record)
 
 
 class _ActivityFold:

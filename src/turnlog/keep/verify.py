@@ -416,11 +416,11 @@ class _Home:
         try:
             if not known.is_doubted and not self._doubt(known):
                 return None
-            told = "the next keeping makes it anew"
+            note = "the next keeping makes it anew"
         except (LogError, OSError) as error:
-            told = f"the next keeping could not be told: {error}"
+            note = f"the next keeping could not be told: {error}"
         why = "its file holds something else, with the size and the time that were kept"
-        return self._finding(VerifyProblem.STALE, copy, f"{why}; {told}")
+        return self._finding(VerifyProblem.STALE, copy, f"{why}; {note}")
 
     def _doubt(self, known: KeptFile) -> bool:
         place = self._mirror.place

@@ -221,7 +221,7 @@ class Prices:
         self, override: Override, passed: tuple[str, ...], at: datetime | None
     ) -> Price | None:
         """Return the price that *override* sets; None if its ``like`` leads back to itself."""
-        meant = self.table.find(override.like or override.model)
+        model = self.table.find(override.like or override.model)
         if override.rates is None:
             name = override.like or ""
             if name.lower() in passed:
@@ -232,8 +232,8 @@ class Prices:
             )
         return Price(
             # Keep the table's name, if there is one: fast mode and batch prices depend on it.
-            model=meant[1].id if meant else override.model,
-            provider=meant[0].id if meant else "",
+            model=model[1].id if model else override.model,
+            provider=model[0].id if model else "",
             source="override",
             rates=override.rates,
             tiers=override.tiers,
@@ -347,8 +347,8 @@ def _read(usage: AnyUsage) -> tuple[Counters, PriceTerms]:
             hint='pass record.usage, or a mapping such as {"input_tokens": 5}',
         )
     counters, _ = counters_of(usage)
-    said = [usage.get(name) for name in PriceTerms._fields]
-    return counters, PriceTerms(*(value if isinstance(value, str) else None for value in said))
+    terms = [usage.get(name) for name in PriceTerms._fields]
+    return counters, PriceTerms(*(value if isinstance(value, str) else None for value in terms))
 
 
 def configured_prices(

@@ -62,17 +62,17 @@ def _write(path: Path, made_from: str, table: Table) -> None:
     """Write the file atomically: readers see the old one or the new one."""
     body = msgspec.json.encode(table)
     head = msgspec.json.encode(_CacheHeader(FORMAT, made_from, crc32(body)))
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
+            with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
                 file.write(head + b"\n" + body)
-            os.replace(beside, path)
+            os.replace(temporary, path)
         finally:
             with contextlib.suppress(OSError):
-                os.unlink(beside)
+                os.unlink(temporary)
 
 
 def _fingerprint() -> str:

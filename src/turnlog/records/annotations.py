@@ -94,8 +94,8 @@ FORMAT: Final = 1
 
 def format_marker(writer: str, **more: str | None) -> bytes:
     """Return the marker line of a new log, with its newline; *more* adds fields."""
-    said = {key: value for key, value in more.items() if value is not None}
-    return encode({"type": "turnlog", "format": FORMAT, "writer": writer} | said) + b"\n"
+    fields = {key: value for key, value in more.items() if value is not None}
+    return encode({"type": "turnlog", "format": FORMAT, "writer": writer} | fields) + b"\n"
 
 
 def newer_format(head: bytes) -> int | None:

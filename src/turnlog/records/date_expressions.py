@@ -41,9 +41,9 @@ _SHOWN: Final = 60
 
 def moment(text: str, *, now: datetime, zone: tzinfo) -> datetime:
     """Parse *text* as an aware datetime in UTC; without a zone of its own it is in *zone*."""
-    said = " ".join(text.lower().split())
+    typed = " ".join(text.lower().split())
     try:
-        at = _iso(text.strip(), said, zone) or _named(said, now, zone) or _ago(said, now, zone)
+        at = _iso(text.strip(), typed, zone) or _named(typed, now, zone) or _ago(typed, now, zone)
         if at is not None:
             return at.astimezone(UTC)
     except (ValueError, OverflowError):  # No such day, or a year out of range.
@@ -59,14 +59,14 @@ def is_between(at: datetime | None, since: datetime | None, until: datetime | No
     return (since is None or at >= since) and (until is None or at < until)
 
 
-def _iso(typed: str, said: str, zone: tzinfo) -> datetime | None:
+def _iso(typed: str, folded: str, zone: tzinfo) -> datetime | None:
     """Parse a date or a date and time; None if *typed* is neither."""
-    if said.isascii() and said[:4].isdigit():
-        if len(said) == 4:
-            return datetime(int(said), 1, 1, tzinfo=zone)
-        if len(said) == 7 and said[4] == "-" and said[5:].isdigit():
-            return datetime(int(said[:4]), int(said[5:]), 1, tzinfo=zone)
-    for written in (typed, _tidied(said)):
+    if folded.isascii() and folded[:4].isdigit():
+        if len(folded) == 4:
+            return datetime(int(folded), 1, 1, tzinfo=zone)
+        if len(folded) == 7 and folded[4] == "-" and folded[5:].isdigit():
+            return datetime(int(folded[:4]), int(folded[5:]), 1, tzinfo=zone)
+    for written in (typed, _tidied(folded)):
         try:
             at = datetime.fromisoformat(written)
         except ValueError:
@@ -75,55 +75,55 @@ def _iso(typed: str, said: str, zone: tzinfo) -> datetime | None:
     return None
 
 
-def _tidied(said: str) -> str:
+def _tidied(typed: str) -> str:
     """Return ``2026-11-01 18:00 z`` in ISO 8601 form."""
-    day, *others = said.upper().split(" ") if said else ("",)
+    day, *others = typed.upper().split(" ") if typed else ("",)
     between = "" if "T" in day or not others else "T"
     return day + between + "".join(others)
 
 
-def _named(said: str, now: datetime, zone: tzinfo) -> datetime | None:
-    """Parse a calendar name such as ``yesterday``; None if *said* is not one."""
-    if said == "now":
+def _named(typed: str, now: datetime, zone: tzinfo) -> datetime | None:
+    """Parse a calendar name such as ``yesterday``; None if *typed* is not one."""
+    if typed == "now":
         return now
     today = now.astimezone(zone).date()
     day: date | None = None
-    if said == "today":
+    if typed == "today":
         day = today
-    elif said == "yesterday":
+    elif typed == "yesterday":
         day = today - timedelta(days=1)
-    elif said in _DAYS:
-        day = today - timedelta(days=(today.weekday() - _DAYS.index(said)) % 7)
-    elif said == "this week":
+    elif typed in _DAYS:
+        day = today - timedelta(days=(today.weekday() - _DAYS.index(typed)) % 7)
+    elif typed == "this week":
         day = today - timedelta(days=today.weekday())
-    elif said == "last week":
+    elif typed == "last week":
         day = today - timedelta(days=today.weekday() + 7)
-    elif said == "this month":
+    elif typed == "this month":
         day = today.replace(day=1)
-    elif said == "last month":
+    elif typed == "last month":
         day = _months_before(today.replace(day=1), 1)
-    elif said == "this year":
+    elif typed == "this year":
         day = today.replace(month=1, day=1)
-    elif said == "last year":
+    elif typed == "last year":
         day = today.replace(year=today.year - 1, month=1, day=1)
     # The earlier of two midnights. A skipped midnight is read with the offset before the change,
     # and so becomes the instant of the change.
     return None if day is None else datetime(day.year, day.month, day.day, tzinfo=zone)
 
 
-def _ago(said: str, now: datetime, zone: tzinfo) -> datetime | None:
-    """Parse a duration such as 7d, 7 days or a week ago; None if *said* is not one."""
-    said = said.removesuffix(" ago")
+def _ago(typed: str, now: datetime, zone: tzinfo) -> datetime | None:
+    """Parse a duration such as 7d, 7 days or a week ago; None if *typed* is not one."""
+    typed = typed.removesuffix(" ago")
     for article in ("a ", "an "):
-        if said.startswith(article):
-            said = f"1 {said.removeprefix(article)}"
+        if typed.startswith(article):
+            typed = f"1 {typed.removeprefix(article)}"
     digits = 0
-    while digits < min(len(said), _MOST_DIGITS) and said[digits].isdecimal():
+    while digits < min(len(typed), _MOST_DIGITS) and typed[digits].isdecimal():
         digits += 1
-    unit = said[digits:].strip()
+    unit = typed[digits:].strip()
     if not digits:
         return None
-    count = int(said[:digits])
+    count = int(typed[:digits])
     if unit in _SECONDS:
         return now.astimezone(UTC) - timedelta(seconds=count * _SECONDS[unit])
     if unit in _MONTHS:

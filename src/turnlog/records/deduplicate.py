@@ -100,25 +100,25 @@ class SessionOrder:
         return min(own, default=BEFORE_ALL)
 
 
-def name_of(sighting: UsageEntry) -> str | None:
+def name_of(entry: UsageEntry) -> str | None:
     """Return the name of the entry's message, equal for all its requests; None if it has none."""
-    name = sighting.message_id
+    name = entry.message_id
     if name is None:
-        name = sighting.request_id and f"request {sighting.request_id}"
+        name = entry.request_id and f"request {entry.request_id}"
     if name is None:
-        record = sighting.copy_of or sighting.record_id
+        record = entry.copy_of or entry.record_id
         name = record and f"record {record}"
-    return f"{name} {sighting.part}" if name is not None and sighting.part else name
+    return f"{name} {entry.part}" if name is not None and entry.part else name
 
 
-def place_of(sighting: UsageEntry) -> Place:
+def place_of(entry: UsageEntry) -> Place:
     return (
-        sighting.request_id,
-        sighting.session,
-        sighting.agent,
-        sighting.is_sidechain,
-        sighting.rank,
-        sighting.record_id,
+        entry.request_id,
+        entry.session,
+        entry.agent,
+        entry.is_sidechain,
+        entry.rank,
+        entry.record_id,
     )
 
 
@@ -154,7 +154,7 @@ def _outweighs(one: UsageEntry, two: UsageEntry) -> bool:
     if one.at != two.at:
         return (one.at or BEFORE_ALL) > (two.at or BEFORE_ALL)
     if not _says_the_same(one, two):
-        return _said(one) > _said(two)
+        return _sort_key(one) > _sort_key(two)
     ours_at = (one.request_id or "", one.log, one.offset)
     return ours_at < (two.request_id or "", two.log, two.offset)
 
@@ -170,12 +170,12 @@ def _says_the_same(one: UsageEntry, two: UsageEntry) -> bool:
     )
 
 
-def _said(sighting: UsageEntry) -> tuple[Any, ...]:
+def _sort_key(entry: UsageEntry) -> tuple[Any, ...]:
     """Return all fields of an entry as a sort key, so that the choice is deterministic."""
-    counters = sighting.counters
+    counters = entry.counters
     figures = tuple(getattr(counters, name) for name in counters.__struct_fields__[:-1])
-    terms = (sighting.speed, sighting.service_tier, sighting.inference_geo)
-    texts = (*terms, sighting.model, sighting.cwd)
+    terms = (entry.speed, entry.service_tier, entry.inference_geo)
+    texts = (*terms, entry.model, entry.cwd)
     return (*(text or "" for text in texts), figures, sorted(counters.others.items()))
 
 
@@ -271,12 +271,12 @@ def _heaviest(sightings: Iterable[UsageEntry]) -> UsageEntry:
     return reduce(lambda one, two: two if _outweighs(two, one) else one, sightings)
 
 
-def _where(sighting: UsageEntry) -> tuple[Any, ...]:
+def _where(entry: UsageEntry) -> tuple[Any, ...]:
     """Sort key for places: one that names an agent comes first."""
     return (
-        sighting.agent is None,
-        sighting.agent or "",
-        sighting.is_sidechain,
-        sighting.cwd is None,
-        sighting.cwd or "",
+        entry.agent is None,
+        entry.agent or "",
+        entry.is_sidechain,
+        entry.cwd is None,
+        entry.cwd or "",
     )

@@ -90,11 +90,11 @@ def _is_of_a_tool(message: _QuickMessage | None) -> bool:
     return False
 
 
-def quick_run(glances: Sequence[QuickRecord]) -> QuickRun:
-    """Return *glances*, at least one, as a single run."""
+def quick_run(records: Sequence[QuickRecord]) -> QuickRun:
+    """Return *records*, at least one, as a single run."""
     first_at = last_at = cwd = git_branch = version = None
     models: dict[str, int] = {}
-    for seen in glances:
+    for seen in records:
         at = seen.at
         if at is not None:
             if first_at is None or at < first_at:
@@ -109,12 +109,12 @@ def quick_run(glances: Sequence[QuickRecord]) -> QuickRun:
             if model is not None:
                 models[model] = models.get(model, 0) + 1
     return QuickRun(
-        lines=len(glances),
+        lines=len(records),
         first_at=first_at,
         at=last_at,
         cwd=cwd,
         git_branch=git_branch,
         version=version,
-        is_sidechain=glances[0].is_sidechain,
+        is_sidechain=records[0].is_sidechain,
         models=models,
     )

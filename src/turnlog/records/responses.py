@@ -120,20 +120,20 @@ class Responses:
         self._told_by: dict[str, str] = {}
         """One session for each message that has several entries."""
 
-    def take(self, sighting: UsageEntry) -> None:
+    def take(self, entry: UsageEntry) -> None:
         """Add an entry and take ownership of it: it may be changed."""
-        name: str | None = sighting.message_id
-        if name is None or sighting.part or sighting.model == SYNTHETIC:
-            name = self.name(sighting)
+        name: str | None = entry.message_id
+        if name is None or entry.part or entry.model == SYNTHETIC:
+            name = self.name(entry)
         if name is not None:
-            self.put(name, sighting)
+            self.put(name, entry)
 
     def held(self) -> list[UsageEntry]:
         """Return the entries held so far, for another fold."""
         return [
-            sighting
+            entry
             for seen in self._seen.values()
-            for sighting in ((seen,) if isinstance(seen, UsageEntry) else seen.values())
+            for entry in ((seen,) if isinstance(seen, UsageEntry) else seen.values())
         ]
 
     def settle(self) -> list[Response]:
@@ -156,36 +156,36 @@ class Responses:
         older = SessionOrder(self._seen)
         return {name: _settled(seen, older) for name, seen in self._seen.items()}
 
-    def name(self, sighting: UsageEntry) -> str | None:
+    def name(self, entry: UsageEntry) -> str | None:
         """Return the name of the entry's message, the same for all its requests, or None."""
-        if sighting.model == SYNTHETIC and not sighting.counters.total:
+        if entry.model == SYNTHETIC and not entry.counters.total:
             self.synthetic += 1
             return None
-        name = name_of(sighting)
+        name = name_of(entry)
         if name is None:
             self._nameless += 1
             name = f"nameless {self._nameless}"
         return name
 
-    def put(self, name: str, sighting: UsageEntry) -> None:
+    def put(self, name: str, entry: UsageEntry) -> None:
         """Add an entry of the message called *name*."""
-        known = self._seen.setdefault(name, sighting)
-        if known is sighting:
+        known = self._seen.setdefault(name, entry)
+        if known is entry:
             return
         if isinstance(known, UsageEntry):
-            if is_same_place(known, sighting):
-                self._seen[name] = folded(known, sighting)
+            if is_same_place(known, entry):
+                self._seen[name] = folded(known, entry)
                 return
             self._note_session(name, known)
             known = self._seen[name] = {place_of(known): known}
-        place = place_of(sighting)
+        place = place_of(entry)
         here = known.get(place)
-        known[place] = sighting if here is None else folded(here, sighting)
+        known[place] = entry if here is None else folded(here, entry)
         if here is None:
-            self._note_session(name, sighting)
+            self._note_session(name, entry)
 
-    def _note_session(self, name: str, sighting: UsageEntry) -> None:
-        session = sighting.session
+    def _note_session(self, name: str, entry: UsageEntry) -> None:
+        session = entry.session
         if session is not None and self._told_by.setdefault(name, session) != session:
             self.is_contested = True
 
@@ -239,14 +239,14 @@ class RunningTotals:
         if isinstance(record, SystemInit):
             self._usual_model = record.model or self._usual_model
             return
-        for sighting in usage_entries_of(record):
-            self.odd += bool(sighting.odd)
-            sighting.model = sighting.model or self._usual_model
-            name = self._folded.name(sighting)
+        for entry in usage_entries_of(record):
+            self.odd += bool(entry.odd)
+            entry.model = entry.model or self._usual_model
+            name = self._folded.name(entry)
             if name is not None:
                 if name not in self._stale:
                     self._stale[name] = self._folded.now(name)
-                self._folded.put(name, sighting)
+                self._folded.put(name, entry)
 
     @property
     def messages(self) -> int:

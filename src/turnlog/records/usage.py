@@ -181,7 +181,7 @@ def count_of(value: Any) -> int | None:
 
 def counters_of(usage: Mapping[str, Any]) -> tuple[Counters, tuple[str, ...]]:
     """Parse a usage object of any dialect; return it and the names of odd fields."""
-    said = with_api_names(usage)
+    fields = with_api_names(usage)
     odd: list[str] = []
 
     def count(where: Mapping[str, Any], name: str, path: str = "") -> int:
@@ -190,27 +190,27 @@ def counters_of(usage: Mapping[str, Any]) -> tuple[Counters, tuple[str, ...]]:
             odd.append(path + name)
         return found or 0
 
-    writes = _object(said, "cache_creation", odd)
-    tools = _object(said, "server_tool_use", odd)
+    writes = _object(fields, "cache_creation", odd)
+    tools = _object(fields, "server_tool_use", odd)
     five_minutes, one_hour = split_writes(
-        count(said, "cache_creation_input_tokens"),
+        count(fields, "cache_creation_input_tokens"),
         count(writes, "ephemeral_5m_input_tokens", "cache_creation."),
         count(writes, "ephemeral_1h_input_tokens", "cache_creation."),
     )
     counters = Counters(
-        input=count(said, "input_tokens"),
-        output=count(said, "output_tokens"),
+        input=count(fields, "input_tokens"),
+        output=count(fields, "output_tokens"),
         cache_write_5m=five_minutes,
         cache_write_1h=one_hour,
-        cache_read=count(said, "cache_read_input_tokens"),
+        cache_read=count(fields, "cache_read_input_tokens"),
         web_searches=count(tools, "web_search_requests", "server_tool_use."),
-        others=dict(_others(said)),
+        others=dict(_others(fields)),
     )
     return counters, tuple(odd)
 
 
-def _object(said: Mapping[str, Any], name: str, odd: list[str]) -> Mapping[str, Any]:
-    value = said.get(name)
+def _object(fields: Mapping[str, Any], name: str, odd: list[str]) -> Mapping[str, Any]:
+    value = fields.get(name)
     if isinstance(value, dict):
         return value
     if value is not None:
@@ -218,9 +218,9 @@ def _object(said: Mapping[str, Any], name: str, odd: list[str]) -> Mapping[str, 
     return {}
 
 
-def _others(said: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _others(fields: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Return numbers that no other field holds, one level deep, under dotted names."""
-    for name, value in said.items():
+    for name, value in fields.items():
         if isinstance(value, dict):
             known = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
             for inner, number in value.items():

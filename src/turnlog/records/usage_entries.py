@@ -161,11 +161,11 @@ def usage_entries_in(line: bytes) -> tuple[UsageEntry, ...] | Damage:
     except REFUSALS:
         return _slowly(line)
     if found.type == "assistant" and found.message is not None:
-        return _told(found, found.message, line)
+        return _entries(found, found.message, line)
     if found.type == "user":
         return ()
     if found.type == "progress":
-        return _told_by_progress(found, line)
+        return _entries_in_progress(found, line)
     return _slowly(line)  # Another dialect, or an empty message.
 
 
@@ -234,26 +234,26 @@ def usual_usage_entry(found: UsageLine, at: datetime | None) -> UsageEntry:
     message = found.message
     assert message is not None
     assert message.usage is not None
-    return _told_usage(_sighting(found, message, b"", at), message.usage)
+    return _with_strict_usage(_entry(found, message, b"", at), message.usage)
 
 
-def _told(
+def _entries(
     found: UsageRecord, message: UsageMessage, line: bytes
 ) -> tuple[UsageEntry, ...] | Damage:
     if message.usage is None:
         return ()
     if message.usage.iterations and _has_more(message.usage):
         return _slowly(line)
-    sighting = _sighting(found, message, line, instant(found.timestamp))
-    return (_told_usage(sighting, message.usage),)
+    entry = _entry(found, message, line, instant(found.timestamp))
+    return (_with_strict_usage(entry, message.usage),)
 
 
-def _told_usage(sighting: UsageEntry, usage: StrictUsage) -> UsageEntry:
-    sighting.counters = _counted(usage)
-    sighting.speed = usage.speed or None
-    sighting.service_tier = usage.service_tier or None
-    sighting.inference_geo = usage.inference_geo or None
-    return sighting
+def _with_strict_usage(entry: UsageEntry, usage: StrictUsage) -> UsageEntry:
+    entry.counters = _counted(usage)
+    entry.speed = usage.speed or None
+    entry.service_tier = usage.service_tier or None
+    entry.inference_geo = usage.inference_geo or None
+    return entry
 
 
 def _has_more(usage: StrictUsage) -> bool:
@@ -261,7 +261,7 @@ def _has_more(usage: StrictUsage) -> bool:
     return any(each.type in _PAID_APART for each in usage.iterations or ())
 
 
-def _told_by_progress(found: UsageLine, line: bytes) -> tuple[UsageEntry, ...] | Damage:
+def _entries_in_progress(found: UsageLine, line: bytes) -> tuple[UsageEntry, ...] | Damage:
     """Return the agent's message that a progress record may repeat."""
     data = found.data
     if data is None or data.type != "agent_progress" or data.message is None:
@@ -273,7 +273,7 @@ def _told_by_progress(found: UsageLine, line: bytes) -> tuple[UsageEntry, ...] |
     inner.cwd = inner.cwd or found.cwd
     if inner.timestamp is None:
         inner.timestamp = found.timestamp
-    echoes = _told(inner, inner.message, line)
+    echoes = _entries(inner, inner.message, line)
     if not isinstance(echoes, Damage):
         for echo in echoes:
             echo.is_sidechain = True
@@ -306,11 +306,11 @@ def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[UsageEntry]:
     if not isinstance(inner, dict) or inner.get("type") != "assistant":
         return
     around = {key: fields[key] for key in ("sessionId", "cwd", "timestamp") if key in fields}
-    said = {key: value for key, value in inner.items() if value not in (None, "")}
-    for sighting in _from_fields(around | said | {"isSidechain": True}, line):
-        sighting.agent = _text(data, "agentId") or sighting.agent
-        sighting.rank = max(sighting.rank, ECHO)
-        yield sighting
+    message_fields = {key: value for key, value in inner.items() if value not in (None, "")}
+    for entry in _from_fields(around | message_fields | {"isSidechain": True}, line):
+        entry.agent = _text(data, "agentId") or entry.agent
+        entry.rank = max(entry.rank, ECHO)
+        yield entry
 
 
 def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[UsageEntry, ...]:
@@ -322,7 +322,7 @@ def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[UsageEntry, ..
     is_sidechain = fields.get("isSidechain") is True
     origin = fields.get("forkedFrom")
     source = _text(origin, "sessionId")
-    sighting = UsageEntry(
+    entry = UsageEntry(
         message_id=_text(message, "id"),
         request_id=_text(fields, "requestId"),
         session=source or _text(fields, "sessionId"),
@@ -336,13 +336,13 @@ def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[UsageEntry, ..
         recorded_usd=_dollars(fields.get("costUSD")),
         cwd=_text(fields, "cwd"),
     )
-    if sighting.request_id is None:
-        sighting.record_id = _record_id(_text(fields, "uuid"), fields.get("timestamp"), line)
-        sighting.copy_of = _copy_of(_text(origin, "messageUuid"))
-    return _with_usage(sighting, message["usage"])
+    if entry.request_id is None:
+        entry.record_id = _record_id(_text(fields, "uuid"), fields.get("timestamp"), line)
+        entry.copy_of = _copy_of(_text(origin, "messageUuid"))
+    return _with_usage(entry, message["usage"])
 
 
-def _sighting(
+def _entry(
     found: UsageRecord, message: UsageMessage, line: bytes, at: datetime | None
 ) -> UsageEntry:
     """Return an entry with everything but the figures."""
@@ -400,31 +400,31 @@ def _counted(usage: StrictUsage) -> Counters:
     return counters
 
 
-def _with_usage(sighting: UsageEntry, usage: Any) -> tuple[UsageEntry, ...]:
+def _with_usage(entry: UsageEntry, usage: Any) -> tuple[UsageEntry, ...]:
     """Add the figures of any usage object; a value that is not an object counts as odd."""
     if not isinstance(usage, dict):
-        sighting.counters, sighting.odd = Counters(), ("usage",)
-        return (sighting,)
-    sighting.counters, sighting.odd = counters_of(usage)
-    sighting.speed = _text(usage, "speed")
-    sighting.service_tier = _text(usage, "service_tier")
-    sighting.inference_geo = _text(usage, "inference_geo")
-    return (sighting, *_further(sighting, usage.get("iterations")))
+        entry.counters, entry.odd = Counters(), ("usage",)
+        return (entry,)
+    entry.counters, entry.odd = counters_of(usage)
+    entry.speed = _text(usage, "speed")
+    entry.service_tier = _text(usage, "service_tier")
+    entry.inference_geo = _text(usage, "inference_geo")
+    return (entry, *_further(entry, usage.get("iterations")))
 
 
-def _further(sighting: UsageEntry, iterations: Any) -> Iterator[UsageEntry]:
+def _further(entry: UsageEntry, iterations: Any) -> Iterator[UsageEntry]:
     """Yield the passes billed in addition to the response's own figures."""
     if not isinstance(iterations, list):
         return
-    for number, told in enumerate(iterations):
-        if isinstance(told, dict) and told.get("type") in _PAID_APART:
+    for number, iteration in enumerate(iterations):
+        if isinstance(iteration, dict) and iteration.get("type") in _PAID_APART:
             counters, odd = counters_of(
-                {key: value for key, value in told.items() if key not in ("type", "model")}
+                {key: value for key, value in iteration.items() if key not in ("type", "model")}
             )
             more = msgspec.structs.replace(
-                sighting,
-                part=f"{told['type']} {number}",
-                model=_text(told, "model") or sighting.model,
+                entry,
+                part=f"{iteration['type']} {number}",
+                model=_text(iteration, "model") or entry.model,
                 counters=counters,
                 recorded_usd=None,
                 odd=odd,

@@ -144,7 +144,7 @@ def is_hex(value: bytes) -> bool:
 
 def looks_random(value: bytes, shortest: int = 16) -> bool:
     """Return whether *value* is a mixture of letters and digits without words."""
-    value = _meant(value[:_LOOKED_AT])
+    value = _unescaped(value[:_LOOKED_AT])
     if len(value) < shortest or not has_variety(value):
         return False
     kinds = [_kind(each) for each in value]
@@ -171,7 +171,7 @@ def looks_chosen(value: bytes, *, is_quoted: bool, is_given: bool = False) -> bo
     It must not be a word, a name or code. Where only a password is possible (*is_given*: in an .env
     file, after a program's option), a word can be one as well.
     """
-    value = _meant(value)
+    value = _unescaped(value)
     if not 6 <= len(value) <= 200 or re.search(rb"\s", value):
         return False
     if looks_random(value):
@@ -195,7 +195,7 @@ def looks_chosen(value: bytes, *, is_quoted: bool, is_given: bool = False) -> bo
     return not (_NAME_WITH_DIGITS.fullmatch(value) and _NAMES_ITSELF.search(value))
 
 
-def _meant(value: bytes) -> bytes:
+def _unescaped(value: bytes) -> bytes:
     """Return *value* with Unicode escapes undone."""
     if b"\\" not in value:
         return value

@@ -44,8 +44,8 @@ def find_secrets(text: str | bytes, rules: Rules = NO_RULES) -> Iterator[Secret]
     """Return the secrets in *text* in order; positions count characters, or bytes."""
     if isinstance(text, bytes):
         data = text
-        said = data.decode("utf-8", "surrogateescape") if rules.patterns else ""
-        found = merge_overlaps(_own(said, rules), data, rules)
+        text_of_data = data.decode("utf-8", "surrogateescape") if rules.patterns else ""
+        found = merge_overlaps(_own(text_of_data, rules), data, rules)
         places: Iterable[tuple[int, int]] = [(each.start, each.end) for each in found]
     else:
         data = text.encode("utf-8", "surrogatepass")
@@ -75,7 +75,9 @@ def find_bytes(data: bytes) -> Iterator[SecretSpan]:
 def merge_overlaps(own: Iterable[SecretSpan], data: bytes, rules: Rules) -> list[SecretSpan]:
     """Return the spans to mask in *data*, in order; overlapping ones are merged."""
     found = [*own, *find_bytes(data), *find_escaped(data, find_bytes)]
-    found = [_whole(each, data) for each in found if not rules.allows(_text(each.value))]
+    found = [
+        _without_half_escapes(each, data) for each in found if not rules.allows(_text(each.value))
+    ]
     found.sort()
     settled: list[SecretSpan] = []
     for each in found:
@@ -88,7 +90,7 @@ def merge_overlaps(own: Iterable[SecretSpan], data: bytes, rules: Rules) -> list
     return settled
 
 
-def _whole(found: SecretSpan, data: bytes) -> SecretSpan:
+def _without_half_escapes(found: SecretSpan, data: bytes) -> SecretSpan:
     """Return the span without half an escape at its start or end."""
     start, end = found.start, found.end
     if _is_escaped(data, start):

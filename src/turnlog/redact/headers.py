@@ -65,8 +65,8 @@ def _user_and_password(data: bytes, start: int, end: int) -> Iterator[SecretSpan
     if not _BASE64.fullmatch(value):
         return
     try:
-        said = binascii.a2b_base64(value + b"=" * (-len(value) % 4))
-        user, colon, password = said.decode("utf-8").partition(":")
+        decoded = binascii.a2b_base64(value + b"=" * (-len(value) % 4))
+        user, colon, password = decoded.decode("utf-8").partition(":")
     except (binascii.Error, ValueError):
         return
     if not (user + password).isprintable() or not _is_password(password.encode(), user.encode()):

@@ -34,7 +34,7 @@ def gather_known(lines: Iterable[bytes], rules: Rules) -> Rules:
         for secret in find_secrets(line, rules):
             if not secret.masked.startswith(_NAMELESS) or len(known) >= _MOST:
                 continue
-            value = _said(line[secret.start : secret.end])
+            value = _without_escapes(line[secret.start : secret.end])
             if _is_unmistakable(value) and not rules.allows(value):
                 known.setdefault(value, secret.kind)
     kinds: dict[str, list[str]] = {}
@@ -55,7 +55,7 @@ def _names_any(line: bytes) -> bool:
     )
 
 
-def _said(written: bytes) -> str:
+def _without_escapes(written: bytes) -> str:
     """Return part of a JSON string without escapes, however often it was escaped."""
     text = written.decode("utf-8", "replace")
     while "\\" in text:

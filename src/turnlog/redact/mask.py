@@ -89,12 +89,14 @@ def _literal(match: re.Match[bytes], rules: Rules) -> bytes:
     if match[2] is not None:
         return match[0]
     try:
-        said = json.loads(match[1])
+        string = json.loads(match[1])
     except ValueError:
         return match[0]
-    if next(find_user_patterns(said, rules), None) is None:  # The rest is found in the line itself.
+    if (
+        next(find_user_patterns(string, rules), None) is None
+    ):  # The rest is found in the line itself.
         return match[0]
-    masked = redact(said, rules)
-    if masked == said:
+    masked = redact(string, rules)
+    if masked == string:
         return match[0]
     return json.dumps(masked, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -52,15 +52,15 @@ def share_out(
     """
     found: dict[str, list[LogFile]] = {}
     for log in sorted(days, key=day_of):
-        heard: dict[str, None] = {}
+        by_activity: dict[str, None] = {}
         try:
-            for said in read_day(log):
-                heard.pop(said.session_id, None)
-                heard[said.session_id] = None
+            for dated in read_day(log):
+                by_activity.pop(dated.session_id, None)
+                by_activity[dated.session_id] = None
         except (TurnlogError, OSError) as error:
             if problems is not None:  # Its sessions are unknown.
                 problems.append(UnreadablePlace(log.path, str(error)))
-        for session_id in heard:
+        for session_id in by_activity:
             logs = found.pop(session_id, [])
             if not logs or not is_other_project(logs[0], log):
                 logs.append(structs.replace(log, session_id=session_id))

@@ -74,13 +74,13 @@ def _first_prompt(path: str | PathLike[str]) -> str | None:
     return seen.first_prompt
 
 
-def _take_names(named: NamedTitle, found: SessionSummary, told: Collection[type[Record]]) -> None:
-    """Use the names *named* before the end of a log, unless the end has *told* new ones."""
-    if CustomTitle not in told:
+def _take_names(named: NamedTitle, found: SessionSummary, known: Collection[type[Record]]) -> None:
+    """Use the names *named* before the end of a log, unless the end has *known* new ones."""
+    if CustomTitle not in known:
         found.custom_title = named.custom_title
-    if AiTitle not in told:
+    if AiTitle not in known:
         found.ai_title = named.ai_title
-    if Tag not in told:
+    if Tag not in known:
         found.tag = named.tag
 
 

@@ -83,9 +83,9 @@ class Journal:
 
     def note(self, event: str, session_id: str, *, at: datetime | None = None, **more: Any) -> None:
         """Record that something happened to a session; durable on return."""
-        said = {"type": "turnlog", "event": event, "sessionId": session_id}
+        event_fields = {"type": "turnlog", "event": event, "sessionId": session_id}
         with open_log(self.path, root=self.path.parent) as log:
-            log.append({**said, "timestamp": iso(at or datetime.now(UTC)), **more})
+            log.append({**event_fields, "timestamp": iso(at or datetime.now(UTC)), **more})
 
     def pins(self) -> frozenset[str]:
         """Return the ids of the pinned sessions."""

@@ -266,9 +266,9 @@ def _severed(tree: Tree) -> Iterator[Relink]:
             own.update(each.uuid for each in way)
             node = None if top.uuid in known else _lost_parent(top, mine, first)
             if node is not None:
-                said = next((each for each in reversed(way) if each.is_spoken), top)
+                message = next((each for each in reversed(way) if each.is_spoken), top)
                 link = Relink(
-                    record=top.uuid, to=node.uuid, reason="null", is_prompt=said.is_prompt
+                    record=top.uuid, to=node.uuid, reason="null", is_prompt=message.is_prompt
                 )
         known |= own
 

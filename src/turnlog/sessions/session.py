@@ -74,7 +74,7 @@ class Session:
     @classmethod
     def _of(cls, logs: Sequence[LogFile]) -> Self:
         session_id = logs[0].session_id or ""
-        return cls(session_id, [*logs, *_agents_beside(logs[0], session_id)])
+        return cls(session_id, [*logs, *_agents_next_to(logs[0], session_id)])
 
     @classmethod
     def find_exactly(cls, homes: Iterable[Home], session_id: str) -> Self | None:
@@ -108,7 +108,7 @@ class Session:
     def read(self, log: LogFile) -> Iterator[Placed]:
         """Read the session's records in one of its logs."""
         if log.kind == "day":
-            return (said.placed for said in read_day(log) if said.session_id == self.id)
+            return (dated.placed for dated in read_day(log) if dated.session_id == self.id)
         return (item for item in read_log(log.path) if isinstance(item, Placed))
 
     def items(self) -> Iterator[Placed]:
@@ -362,9 +362,13 @@ def _agent_logs(logs: tuple[LogFile, ...], main_logs: tuple[LogFile, ...]) -> tu
     return tuple(found)
 
 
-def _agents_beside(main: LogFile, session_id: str) -> Iterator[LogFile]:
+def _agents_next_to(main: LogFile, session_id: str) -> Iterator[LogFile]:
     """Return agents' logs next to the main one; only their records name their session."""
     for log in find_logs(main.home):
-        beside = log.kind == "agent" and log.session_id is None
-        if beside and log.project_key == main.project_key and owner_in(log.path) == session_id:
+        is_candidate = log.kind == "agent" and log.session_id is None
+        if (
+            is_candidate
+            and log.project_key == main.project_key
+            and owner_in(log.path) == session_id
+        ):
             yield log

@@ -237,8 +237,8 @@ def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -
     found = []
     for path in running(home, problems=problems):
         try:
-            said: Any = msgspec.json.decode(path.read_bytes())
-            session_id, pid = said["sessionId"], int(said.get("pid", path.stem))
+            content: Any = msgspec.json.decode(path.read_bytes())
+            session_id, pid = content["sessionId"], int(content.get("pid", path.stem))
         except FileNotFoundError:
             continue  # The program ended just now.
         except OSError as error:
@@ -248,8 +248,8 @@ def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
         if isinstance(session_id, str):
-            status = said.get("status")
-            alive = _is_the_same(pid, said.get("procStart"))
+            status = content.get("status")
+            alive = _is_the_same(pid, content.get("procStart"))
             found.append(
                 Running(session_id, pid, status if isinstance(status, str) else None, alive, path)
             )
@@ -306,8 +306,8 @@ def _is_the_same(pid: int, started: Any) -> bool:
     return not living.started or started is None or str(started) == living.started
 
 
-def _process_of(said: Any) -> Process | None:
+def _process_of(value: Any) -> Process | None:
     try:
-        return msgspec.convert(said, Process)
+        return msgspec.convert(value, Process)
     except (msgspec.ValidationError, ValueError, TypeError):
         return None

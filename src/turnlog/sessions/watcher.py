@@ -57,7 +57,7 @@ def changes(
         poll = _POLL_SECONDS
     if poll is None:
         try:
-            yield from _told_by_the_system(homes, stop, matters)
+            yield from _notified(homes, stop, matters)
         except (OSError, RuntimeError) as error:
             logger.warning("watching does not work (%s): looking every few seconds", error)
             poll = _POLL_SECONDS
@@ -65,22 +65,22 @@ def changes(
         yield True
 
 
-def _told_by_the_system(
+def _notified(
     homes: Sequence[Home], stop: threading.Event, matters: Matters | None
 ) -> Iterator[bool]:
     import watchfiles  # noqa: PLC0415 - Brings anyio along; nobody else needs it.
 
     while not stop.is_set():
-        there = _there(homes)
-        if not there:
+        existing = _existing(homes)
+        if not existing:
             stop.wait(_QUIET_MS / 1000)
             yield False
             continue
         # Changes before the watch began, or in a directory before it was watched too.
         is_unsettled = True
         with suppress(FileNotFoundError):  # It vanished in between.
-            for told in watchfiles.watch(
-                *there,
+            for changed in watchfiles.watch(
+                *existing,
                 watch_filter=(lambda _, path: matters(path)) if matters else None,
                 debounce=_GROUP_MS,
                 step=_STEP_MS,
@@ -89,15 +89,15 @@ def _told_by_the_system(
                 yield_on_timeout=True,
                 ignore_permission_denied=True,
             ):
-                yield bool(told) or is_unsettled
-                is_unsettled = bool(told)
-                if _there(homes) != there:
+                yield bool(changed) or is_unsettled
+                is_unsettled = bool(changed)
+                if _existing(homes) != existing:
                     break
         if not stop.is_set():
             yield True
 
 
-def _there(homes: Sequence[Home]) -> dict[Path, tuple[int, int]]:
+def _existing(homes: Sequence[Home]) -> dict[Path, tuple[int, int]]:
     """Return the existing homes, and their identities."""
     found = {}
     for home in homes:

@@ -79,12 +79,12 @@ def decode_line(
     log: str | os.PathLike[str], line: bytes, known: Record | None = None, *, cap: int = LINE_CAP
 ) -> Record | Damage:
     """Decode the line that *line* of *log* represents; *known* is its own record if at hand."""
-    whole = whole_line(log, line, cap=cap)
-    if isinstance(whole, Damage):
-        return whole
-    if whole is line:
+    original = whole_line(log, line, cap=cap)
+    if isinstance(original, Damage):
+        return original
+    if original is line:
         return known or decode(line)
-    found = decode(whole)
+    found = decode(original)
     if isinstance(found, Damage):
         return damage_at(line, Reason.BROKEN_BLOB, detail="the blob holds no record")
     return found
@@ -97,12 +97,12 @@ def blob_of(line: bytes) -> Blob:
     from turnlog.storage.frames import pack  # noqa: PLC0415 - It brings the compressor.
 
     digest = sha256(line).hexdigest()
-    said: dict[str, object] = {"length": len(line)}
+    stub_fields: dict[str, object] = {"length": len(line)}
     envelope = decode_envelope(line)
     if isinstance(envelope, Envelope):
-        told = {field.encode_name: getattr(envelope, field.name) for field in _FIELDS}
-        said |= {key: told[key] for key in _CARRIED if _is_sound(told[key])}
-    return Blob(digest, STUB + digest.encode() + b'",' + encode(said)[1:], pack(line))
+        values = {field.encode_name: getattr(envelope, field.name) for field in _FIELDS}
+        stub_fields |= {key: values[key] for key in _CARRIED if _is_sound(values[key])}
+    return Blob(digest, STUB + digest.encode() + b'",' + encode(stub_fields)[1:], pack(line))
 
 
 def blob_place(log: Path, digest: str) -> Path:

@@ -89,9 +89,9 @@ class Packer:
         self._open += data
         while len(self._open) >= FRAME_BYTES:
             end = end_of_frame(self._open)
-            whole = bytes(self._open[:end])
+            frame = bytes(self._open[:end])
             del self._open[:end]
-            self._jobs.append((end, _pool().submit(_packed, whole)))
+            self._jobs.append((end, _pool().submit(_packed, frame)))
             if len(self._jobs) >= _AHEAD:
                 self._write_one()
 

@@ -150,10 +150,10 @@ class Reader(Closing):
             yield self._warn(too_long(data, length).moved(self.offset, self.line))
             return
         record = None if splitter.pending_too_long else self._decode(data)
-        whole = record if isinstance(record, Record) else None
-        self.pending = Pending(self.offset, length, self.line, whole, data[:EXCERPT_BYTES])
-        if whole is not None and self._tail != "wait":
-            yield Placed(whole, self.offset, length, self.line)
+        complete = record if isinstance(record, Record) else None
+        self.pending = Pending(self.offset, length, self.line, complete, data[:EXCERPT_BYTES])
+        if complete is not None and self._tail != "wait":
+            yield Placed(complete, self.offset, length, self.line)
         elif isinstance(record, Damage) and self._tail == "seal":
             if record.reason is Reason.BLANK:
                 yield self._warn(record.moved(self.offset, self.line))

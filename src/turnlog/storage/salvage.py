@@ -50,10 +50,10 @@ def salvage(line: bytes) -> list[SalvagedPiece]:
     pieces: list[SalvagedPiece] = []
     done = 0
     for start, end, record in _records(line):
-        pieces += _rubble(line, done, start)
+        pieces += _fragments(line, done, start)
         pieces.append(SalvagedPiece(start, end, record))
         done = end
-    pieces += _rubble(line, done, len(line))
+    pieces += _fragments(line, done, len(line))
     return pieces
 
 
@@ -68,7 +68,7 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
         walk = walk_object(line, start)
         if walk.whole:
             record = decode(line[start : walk.end])
-            apart = _stands_apart(line, done, start, walk.end)
+            apart = _is_separate(line, done, start, walk.end)
             if isinstance(record, Record) and (apart or _is_surely_a_record(record)):
                 yield start, walk.end, record
                 done = walk.end
@@ -88,7 +88,7 @@ def _records(line: bytes) -> Iterator[tuple[int, int, Record]]:
         search = max(search, intruder if intruder > 0 else max(broke_at, start + 1))
 
 
-def _stands_apart(line: bytes, done: int, start: int, end: int) -> bool:
+def _is_separate(line: bytes, done: int, start: int, end: int) -> bool:
     """Return whether an object has only blanks or other objects on both sides.
 
     NULs before it are not blanks: they replace lost bytes, perhaps its own beginning.
@@ -118,8 +118,8 @@ def _is_surely_a_record(record: Record) -> bool:
     """Return whether an object has fields that records have and parts of records do not."""
     if record.session_id is not None:
         # An unknown type needs more than a session id.
-        said = record.uuid is not None or record.timestamp is not None
-        return bool(record.type) and (said or not isinstance(record, Unknown))
+        is_dated = record.uuid is not None or record.timestamp is not None
+        return bool(record.type) and (is_dated or not isinstance(record, Unknown))
     if isinstance(record, Summary):
         return record.leaf_uuid is not None
     if isinstance(record, Linked):
@@ -131,20 +131,20 @@ def _is_surely_a_record(record: Record) -> bool:
     return any(getattr(record, name) is not None for name in own)
 
 
-def _rubble(line: bytes, start: int, end: int) -> Iterator[SalvagedPiece]:
+def _fragments(line: bytes, start: int, end: int) -> Iterator[SalvagedPiece]:
     """Yield the damage between records; runs of NULs are separated from fragments."""
-    rubble = line[start:end]
+    fragment = line[start:end]
     done = 0
-    for run in islice(re.finditer(rb"\x00{8,}|\A\x00+|\x00+\Z", rubble), _MAX_RUBBLE):
-        yield from _fragment(rubble, start, done, run.start())
+    for run in islice(re.finditer(rb"\x00{8,}|\A\x00+|\x00+\Z", fragment), _MAX_RUBBLE):
+        yield from _fragment(fragment, start, done, run.start())
         yield SalvagedPiece(start + run.start(), start + run.end(), reason=Reason.NUL_RUN)
         done = run.end()
-    yield from _fragment(rubble, start, done, len(rubble))
+    yield from _fragment(fragment, start, done, len(fragment))
 
 
-def _fragment(rubble: bytes, base: int, start: int, end: int) -> Iterator[SalvagedPiece]:
+def _fragment(fragment: bytes, base: int, start: int, end: int) -> Iterator[SalvagedPiece]:
     if start == end:
         return
-    broken = Reason.FRAGMENT if b'"' in rubble[start:end] else Reason.NOT_JSON
-    reason = Reason.BLANK if _BLANKS.fullmatch(rubble, start, end) else broken
+    broken = Reason.FRAGMENT if b'"' in fragment[start:end] else Reason.NOT_JSON
+    reason = Reason.BLANK if _BLANKS.fullmatch(fragment, start, end) else broken
     yield SalvagedPiece(base + start, base + end, reason=reason)

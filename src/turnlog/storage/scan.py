@@ -113,7 +113,7 @@ class FoundLines(Closing):
             elif end == len(buffer):
                 held = yield from self._long_line(fill, view)
         if held and self._tail == "take" and self._holds(line := bytes(view[:held])):
-            yield self._given(line, held, is_pending=True)
+            yield self._line_or_damage(line, held, is_pending=True)
 
     def _lines_before(self, cut: int, end: int, view: memoryview) -> Generator[Found, None, int]:
         """Yield the matching lines that end before *cut*; return how much of the buffer is left."""
@@ -166,17 +166,17 @@ class FoundLines(Closing):
                 line = line[:EXCERPT_BYTES] + seam[max(0, len(seam) - overlap) :]
             if stop >= 0:
                 if holds:
-                    yield self._given(bytes(line), length, is_pending=False)
+                    yield self._line_or_damage(bytes(line), length, is_pending=False)
                 self.offset += length + 1
                 left = count - stop - 1
                 view[:left] = view[stop + 1 : count]
                 cut = buffer.rfind(b"\n", 0, left) + 1
                 return (yield from self._lines_before(cut, left, view)) if cut else left
         if holds and self._tail == "take":
-            yield self._given(bytes(line), length, is_pending=True)
+            yield self._line_or_damage(bytes(line), length, is_pending=True)
         return 0
 
-    def _given(self, line: bytes, length: int, *, is_pending: bool) -> Found:
+    def _line_or_damage(self, line: bytes, length: int, *, is_pending: bool) -> Found:
         """Return a line of *length* bytes, or the damage that begins with *line*."""
         self.is_pending = is_pending
         at = self.offset

@@ -96,14 +96,14 @@ def read_ends(
     end = head.rfind(b"\n") + 1
     cut = tail.find(b"\n") + 1 or len(tail)
     is_whole = start - 1 + cut <= end
-    ends = _glances(path, head, end=end), _glances(path, tail, cut)
+    ends = _quick_records(path, head, end=end), _quick_records(path, tail, cut)
     return Ends(*ends, is_whole, size, changed_at)
 
 
 def _ends_of_short(path: _Path, data: bytes, start: int, changed_at: float) -> Ends:
     # Without a newline after it, the last line begins before the tail and is all of the head.
     cut = (data.find(b"\n", start - 1) + 1 or len(data)) if start > 0 else 0
-    ends = _glances(path, data, end=cut), _glances(path, data, cut)
+    ends = _quick_records(path, data, end=cut), _quick_records(path, data, cut)
     return Ends(*ends, True, len(data), changed_at)
 
 
@@ -135,7 +135,9 @@ def _records(reader: Reader) -> Iterator[Record]:
         yield from (item.record for item in reader if isinstance(item, Placed))
 
 
-def _glances(path: _Path, data: bytes, start: int = 0, end: int | None = None) -> list[Record]:
+def _quick_records(
+    path: _Path, data: bytes, start: int = 0, end: int | None = None
+) -> list[Record]:
     """Yield the partially decoded lines from *start* to *end*; damaged ones are salvaged."""
     view = memoryview(data)
     end = len(data) if end is None else end
@@ -145,8 +147,8 @@ def _glances(path: _Path, data: bytes, start: int = 0, end: int | None = None) -
         stop = data.find(b"\n", start)
         is_finished = stop >= 0
         line = view[start : stop if is_finished else end]
-        whole = whole_line(path, bytes(line)) if data.startswith(STUB, start) else line
-        seen = whole if isinstance(whole, Damage) else quick_decode(whole)
+        original = whole_line(path, bytes(line)) if data.startswith(STUB, start) else line
+        seen = original if isinstance(original, Damage) else quick_decode(original)
         if isinstance(seen, QuickRecord):
             run.append(seen)
         else:

@@ -168,8 +168,10 @@ def _ours(text: str) -> Iterator[tuple[JsonMember, JsonMember, JsonMember, str]]
         for handler in parts(text, handlers.value):
             if text[handler.value] != "{":
                 raise _odd(f"{where}.hooks has something that is no object")
-            said = _only(text, handler.value, "command", '"', f"{where}.hooks.")
-            command = read_object(f'{{"it":{text[said.value : said.end]}}}')["it"] if said else ""
+            member = _only(text, handler.value, "command", '"', f"{where}.hooks.")
+            command = (
+                read_object(f'{{"it":{text[member.value : member.end]}}}')["it"] if member else ""
+            )
             if _is_our(command):
                 yield groups, group, handler, command
 
@@ -300,20 +302,20 @@ class _SessionEnd(Struct):
     transcript_path: str | None = None
 
 
-def ended_session(told: bytes) -> tuple[str | None, tuple[Home, ...]]:
+def ended_session(data: bytes) -> tuple[str | None, tuple[Home, ...]]:
     """Return the session that has ended, and the homes to search: its own, if known.
 
     The hook may run in another environment than the shell that installed it, so the log's path is
     more reliable than any setting.
     """
     try:
-        said = msgspec.json.decode(told, type=_SessionEnd)
+        event = msgspec.json.decode(data, type=_SessionEnd)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None, ()
-    if said.session_id is None or not is_session_id(said.session_id):
+    if event.session_id is None or not is_session_id(event.session_id):
         return None, ()
-    home = _home_of(said.transcript_path or "", said.session_id)
-    return said.session_id, (home,) if home is not None else all_homes()
+    home = _home_of(event.transcript_path or "", event.session_id)
+    return event.session_id, (home,) if home is not None else all_homes()
 
 
 def _home_of(log: str, session_id: str) -> Home | None:

@@ -85,9 +85,9 @@ def index_from(found: JsonFile | Unreadable) -> Registry:
     entries: dict[str, RegistryEntry] = {}
     odd = 0
     for item in listed:
-        said, more = part(item, _FIELDS) if isinstance(item, dict) else ({}, {})
-        if "id" in said:
-            entries.setdefault(said["id"], RegistryEntry(**said, more=more))
+        known, more = part(item, _FIELDS) if isinstance(item, dict) else ({}, {})
+        if "id" in known:
+            entries.setdefault(known["id"], RegistryEntry(**known, more=more))
         else:
             odd += 1
     problem = f"{odd:,} of {len(listed):,} are no sessions" if odd else None
@@ -116,15 +116,15 @@ def _recency(entry: RegistryEntry) -> tuple[bool, datetime]:
 
 
 def _wire(entry: RegistryEntry) -> Fields:
-    said: Fields = {}
+    fields: Fields = {}
     for key, (name, _) in _FIELDS.items():
         value = getattr(entry, name)
         value = iso(value) if isinstance(value, datetime) else value
         # A value that could not be read is kept as it was.
         value = entry.more.get(key, value)
         if value is not None or key != "title":
-            said[key] = value
-    return said | unknown_keys(entry)
+            fields[key] = value
+    return fields | unknown_keys(entry)
 
 
 def unknown_keys(entry: RegistryEntry) -> Fields:

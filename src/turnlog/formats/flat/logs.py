@@ -118,7 +118,7 @@ class LiveMeta:
         before = self.log
         if log == before:
             return
-        if before is None or not self._goes_on(before, log):
+        if before is None or not self._continues(before, log):
             self._fold, self._offset, self.broken = MetaFold(), 0, None
         self.log = None  # Until all of it is read: a failure must not look like the end.
         with read_log(log.path, start=self._offset, tail="wait") as reader:
@@ -135,7 +135,7 @@ class LiveMeta:
             ratio = round(self.log.size_bytes / self._original_bytes, 4)
         return replace(meta, is_archived=True, compression_ratio=ratio)
 
-    def _goes_on(self, before: FlatLog, now: FlatLog) -> bool:
+    def _continues(self, before: FlatLog, now: FlatLog) -> bool:
         """Return whether the log is the one read before, possibly with more appended."""
         if self._took_pending or now.is_archive:
             return False
@@ -152,7 +152,7 @@ class LiveMeta:
         self._offset = reader.offset
         self._original_bytes = reader.offset + (pending.length if pending else 0)
         # A record that lacks only its newline counts. It is read again when the log grows.
-        whole = pending.record if pending else None
-        self._took_pending = whole is not None
-        if whole is not None:
-            self._fold.take(whole)
+        record = pending.record if pending else None
+        self._took_pending = record is not None
+        if record is not None:
+            self._fold.take(record)

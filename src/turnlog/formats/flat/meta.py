@@ -102,8 +102,8 @@ def _sha256(value: Any) -> str | None:
 def _tokens(value: Any) -> TokenUsage | None:
     if not isinstance(value, dict):
         return None
-    said, more = part(value, {"input": ("input", count), "output": ("output", count)})
-    return TokenUsage(**said, more=more)
+    known, more = part(value, {"input": ("input", count), "output": ("output", count)})
+    return TokenUsage(**known, more=more)
 
 
 _FIELDS: Final[Table] = {
@@ -131,15 +131,15 @@ _OF_ARCHIVES: Final = ("compression_ratio", "digest", "record_count")
 
 def part(fields: Fields, table: Table) -> tuple[Fields, Fields]:
     """Split *fields* into those that *table* can read, by its own names, and the rest."""
-    said: Fields = {}
+    known: Fields = {}
     more = dict(fields)
     for key, (name, reads) in table.items():
         value = reads(more[key]) if key in more else None
         if value is not None:
-            said[name] = value
+            known[name] = value
         if value is not None or more.get(key, ...) is None:
             del more[key]
-    return said, more
+    return known, more
 
 
 def read_meta(path: Path) -> Meta | Unreadable:
@@ -152,9 +152,9 @@ def read_meta(path: Path) -> Meta | Unreadable:
 
 def meta_from(fields: Fields, session_id: str) -> Meta:
     """Return metadata from *fields*; *session_id* is used if they have none."""
-    said, more = part(fields, _FIELDS)
-    said.setdefault("session_id", session_id)
-    return Meta(**said, more=more)
+    known, more = part(fields, _FIELDS)
+    known.setdefault("session_id", session_id)
+    return Meta(**known, more=more)
 
 
 # -- writing --------------------------------------------------------------------------------
@@ -163,19 +163,21 @@ def meta_from(fields: Fields, session_id: str) -> Meta:
 def wire(value: Any) -> Any:
     """Return *value* as JSON."""
     if isinstance(value, TokenUsage):
-        others = {key: told for key, told in value.more.items() if key not in ("input", "output")}
+        others = {key: other for key, other in value.more.items() if key not in ("input", "output")}
         return {"input": value.input, "output": value.output} | others
     return iso(value) if isinstance(value, datetime) else value
 
 
 def fields_of(meta: Meta) -> Fields:
     """Return *meta* as the fields of its file: the usual keys first, then all others."""
-    said = {key: wire(getattr(meta, name)) for key, (name, _) in _FIELDS.items()}
-    if said["compressionRatio"] is None:
-        said["compressionRatio"] = 1.0
+    values = {key: wire(getattr(meta, name)) for key, (name, _) in _FIELDS.items()}
+    if values["compressionRatio"] is None:
+        values["compressionRatio"] = 1.0
     # Keep an invalid value in the file if the real one is unknown.
-    told = {key: meta.more.get(key) if value is None else value for key, value in said.items()}
-    known = {key: told[key] for key in told if told[key] is not None or key not in _WHEN_KNOWN}
+    written = {key: meta.more.get(key) if value is None else value for key, value in values.items()}
+    known = {
+        key: written[key] for key in written if written[key] is not None or key not in _WHEN_KNOWN
+    }
     return known | {key: value for key, value in meta.more.items() if key not in _FIELDS}
 
 

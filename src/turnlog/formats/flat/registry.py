@@ -117,15 +117,15 @@ def update_registry(
     lock_timeout: float | None = LOCK_TIMEOUT,
 ) -> None:
     """Add *entry* to the registry, replacing its session's previous one."""
-    told = entry_of(entry) if isinstance(entry, Meta) else entry
-    where = flat_meta(directory, told.id).parent
+    new = entry_of(entry) if isinstance(entry, Meta) else entry
+    where = flat_meta(directory, new.id).parent
     with hold(where, lock_timeout):
         index, found = _load_index(where)
         entries = known = {each.id: each for each in index.entries}
         if found is None:
-            others = _beside(where, told.id)
+            others = _other_entries(where, new.id)
             entries = {each.id: _joined(where, each, known.get(each.id)) for each in others}
-        entries[told.id] = _joined(where, told, known.get(told.id))
+        entries[new.id] = _joined(where, new, known.get(new.id))
         _put_index(where, entries.values(), index, found)
 
 
@@ -325,10 +325,10 @@ def _put_meta(
     old = meta_from(found.fields, meta.session_id) if found else None
     if meta.last_active_at is None:
         meta = replace(meta, last_active_at=_changed_at(directory, meta.session_id))
-    whole = completed(meta, old, is_marked=live.is_marked if live else True)
-    if whole.created_at is None:
-        whole = replace(whole, created_at=whole.last_active_at)
-    return whole, write_object(path, fields_of(whole), found.data if found else None)
+    complete = completed(meta, old, is_marked=live.is_marked if live else True)
+    if complete.created_at is None:
+        complete = replace(complete, created_at=complete.last_active_at)
+    return complete, write_object(path, fields_of(complete), found.data if found else None)
 
 
 def _load_index(
@@ -365,7 +365,7 @@ def _to_change(
     return None
 
 
-def _beside(directory: Path, known: str) -> Iterator[RegistryEntry]:
+def _other_entries(directory: Path, known: str) -> Iterator[RegistryEntry]:
     """Return entries of all sessions but the *known* one, from their metadata or logs."""
     for session_id in sorted(sessions_in(directory) - {known}):
         meta = known_meta(directory, session_id)
@@ -373,16 +373,16 @@ def _beside(directory: Path, known: str) -> Iterator[RegistryEntry]:
             yield entry_of(replace(meta, session_id=session_id))
 
 
-def _joined(directory: Path, told: RegistryEntry, known: RegistryEntry | None) -> RegistryEntry:
+def _joined(directory: Path, entry: RegistryEntry, known: RegistryEntry | None) -> RegistryEntry:
     """Fill gaps in an entry from the previous one."""
-    before = known or told
-    active_at = told.last_active_at or _changed_at(directory, told.id) or before.last_active_at
+    before = known or entry
+    active_at = entry.last_active_at or _changed_at(directory, entry.id) or before.last_active_at
     return replace(
-        told,
-        created_at=told.created_at or before.created_at or active_at,
+        entry,
+        created_at=entry.created_at or before.created_at or active_at,
         last_active_at=active_at,
-        title=told.title or before.title,
-        more=unknown_keys(before) | unknown_keys(told),
+        title=entry.title or before.title,
+        more=unknown_keys(before) | unknown_keys(entry),
     )
 
 

@@ -94,7 +94,7 @@ def archive_flat(directory: Path, session_id: str, when_held: Callable[[], None]
 def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) -> FlatArchive:
     _sweep(directory, session_id)
     main = FlatFile(f"{session_id}.jsonl", f"{COMPRESSED}/{session_id}.jsonl.gz")
-    files = [*_beside(directory, session_id), main]
+    files = [*_side_files(directory, session_id), main]
     plain = [each for each in files if Spot(directory, each.plain).status() is not None]
     with contextlib.ExitStack() as held, typed(directory / main.packed):
         for each in plain:
@@ -116,7 +116,7 @@ def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) ->
     return found
 
 
-def _beside(directory: Path, session_id: str) -> Iterator[FlatFile]:
+def _side_files(directory: Path, session_id: str) -> Iterator[FlatFile]:
     """Return the files in the session's own directory."""
     top = os.path.join(directory, "")
     for item in DirectoryWalk().files_beneath(os.path.join(top, session_id)):
@@ -183,7 +183,7 @@ def _described(directory: Path, session_id: str, main: Content | None) -> FlatAr
     if main is None:
         main = content_of(open_source(archive), f"{session_id}.jsonl")
     sizes = [(main.size_bytes, archive.stat().st_size)]
-    for name in _packed_beside(directory, session_id):
+    for name in _packed_side_files(directory, session_id):
         packed_bytes = (directory / name).stat().st_size
         is_blob = _is_blob(name)
         size = packed_bytes if is_blob else unpacked(directory / name).size_bytes
@@ -211,7 +211,9 @@ def unarchive_flat(directory: Path, session_id: str, archive: Path | None) -> in
 
 def _unarchive(directory: Path, session_id: str, archive: Path | None) -> int:
     _sweep(directory, session_id)
-    files = [FlatFile(_plain_name(each), each) for each in _packed_beside(directory, session_id)]
+    files = [
+        FlatFile(_plain_name(each), each) for each in _packed_side_files(directory, session_id)
+    ]
     left = directory / COMPRESSED / f"{session_id}.jsonl.gz"
     archive = archive or left
     if os.path.lexists(archive):  # Otherwise another process was faster.
@@ -257,7 +259,7 @@ def is_archive_present(directory: Path, session_id: str) -> bool:
     return os.path.lexists(main) or (compressed / session_id).is_dir()
 
 
-def _packed_beside(directory: Path, session_id: str) -> list[str]:
+def _packed_side_files(directory: Path, session_id: str) -> list[str]:
     top = os.path.join(directory, "")
     found = DirectoryWalk().files_beneath(os.path.join(top, COMPRESSED, session_id))
     names = (each.path.removeprefix(top).replace(os.sep, "/") for each in found if not each.linked)

@@ -171,10 +171,10 @@ class KeptArchiver:
     def _proved(self, kept: KeepRun, *, is_last: bool) -> ArchivedFact | None:
         """Verify every copy, record it, remove the originals; None if it must be tried again."""
         catalogue = Catalogue.load(self._place)
-        goods = self.goods
+        files = self.goods
         proofs: dict[str, Comparison] = {}
         doubts: dict[str, BrokenCopy] = {}
-        for good in goods:
+        for good in files:
             try:
                 proofs[good.name] = self._prove(good, catalogue, kept)
             except BrokenCopy as error:
@@ -192,7 +192,7 @@ class KeptArchiver:
         refuse_if_opened(self._session.id, self._session.logs, (self._home,))
         journal().archive(self._session.id, fact)
         if self._remove:
-            for good in sorted(goods, key=lambda each: not each.is_main_log):
+            for good in sorted(files, key=lambda each: not each.is_main_log):
                 self._remove_original(good, proofs[good.name])
         return fact
 

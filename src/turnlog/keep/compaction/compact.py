@@ -142,7 +142,7 @@ def compact(
             raise failed(error, "compaction", log.path) from None
     done.written = any(log.written for log in done.logs)
     if done.written and logs[0].layout == "flat":
-        _tell_caches(logs[0].path.parent, session.id)
+        _update_caches(logs[0].path.parent, session.id)
     return done
 
 
@@ -325,7 +325,7 @@ def refuse_opened(session: Session, path: Path) -> None:
     refuse_if_written(session.id, path, hint=_WAIT)
 
 
-def _tell_caches(directory: Path, session_id: str) -> None:
+def _update_caches(directory: Path, session_id: str) -> None:
     """Update the caches of a flat store from the log."""
     live = LiveMeta(directory, session_id)
     live.refresh()

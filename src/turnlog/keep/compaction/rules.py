@@ -129,15 +129,15 @@ def _repeats(data: dict[str, Any], record: Record, prompt: str | None) -> bool:
     if data.get("prompt") not in (None, "", prompt):
         return False
     echo, own = data["message"], record.fields
-    said, owned = echo.get("message"), own.get("message")
-    if not isinstance(said, dict) or not isinstance(owned, dict):
+    echoed, owned = echo.get("message"), own.get("message")
+    if not isinstance(echoed, dict) or not isinstance(owned, dict):
         return False
     outside = {key: value for key, value in echo.items() if key != "message" and value is not None}
-    inside = {key: value for key, value in said.items() if key != "content" and value is not None}
+    inside = {key: value for key, value in echoed.items() if key != "content" and value is not None}
     return (
         all(own.get(key) == value for key, value in outside.items())
         and all(owned.get(key) == value for key, value in inside.items())
-        and _blocks(said.get("content")) == _blocks(owned.get("content"))
+        and _blocks(echoed.get("content")) == _blocks(owned.get("content"))
     )
 
 
@@ -268,7 +268,7 @@ class _Facts:
         """Add a record; *is_alone*: nothing else is on its line."""
         record = item.record
         is_first = self.summary.records == 0
-        is_held = self._is_first_to_tell(item) or is_first
+        is_held = self._is_first_to_state(item) or is_first
         if isinstance(record, Format):
             return
         self.last_offset = item.offset
@@ -319,7 +319,7 @@ class _Facts:
 
     def free_echoes(self, agents: Container[str]) -> list[Echo]:
         """Return the echoes that only the parent links could still need."""
-        last = {told.echo.agent: told.echo.uuid for told in self.echoes}
+        last = {candidate.echo.agent: candidate.echo.uuid for candidate in self.echoes}
         return [
             echo
             for line, echo in self.echoes
@@ -335,21 +335,21 @@ class _Facts:
     def line_of(self, echo: Echo) -> _LogLine:
         return self.copies[echo.uuid][0]
 
-    def _is_first_to_tell(self, item: Placed) -> bool:
-        before = self._told()
+    def _is_first_to_state(self, item: Placed) -> bool:
+        before = self._stated()
         record = item.record
         self.summary.take(record)
         self.traces.see(item)
         self.files.see(record, self._agent_id)
-        tells = before != self._told() or isinstance(record, SystemInit)
+        is_first = before != self._stated() or isinstance(record, SystemInit)
         if isinstance(record, Linked):
-            tells = tells or any(key in record.raw for key in _PLANS)
+            is_first = is_first or any(key in record.raw for key in _PLANS)
             if record.slug is not None:
-                tells = tells or record.slug not in self._slugs
+                is_first = is_first or record.slug not in self._slugs
                 self._slugs.add(record.slug)
-        return self._is_of_writing(record) or tells
+        return self._is_of_writing(record) or is_first
 
-    def _told(self) -> tuple[object, ...]:
+    def _stated(self) -> tuple[object, ...]:
         summary, traces, files = self.summary, self.traces, self.files
         return (
             summary.prompts,
@@ -364,16 +364,16 @@ class _Facts:
 
     def _is_of_writing(self, record: Record) -> bool:
         """Return whether *record* is a call that writes a file, or its result."""
-        asked: list[tuple[str | None, str | None]] = []
+        calls: list[tuple[str | None, str | None]] = []
         answered: list[str | None] = []
         if isinstance(record, Call):
-            asked = [(record.call_id, record.name)]
+            calls = [(record.call_id, record.name)]
         elif isinstance(record, Result):
             answered = [record.call_id]
         elif isinstance(record, Spoken):
-            asked = [(call.id, call.name) for call in record.calls]
+            calls = [(call.id, call.name) for call in record.calls]
             answered = [result.tool_use_id for result in record.results]
-        wrote = [call_id for call_id, name in asked if name in WRITERS]
+        wrote = [call_id for call_id, name in calls if name in WRITERS]
         self._writers.update(call_id for call_id in wrote if call_id is not None)
         return bool(wrote) or any(call_id in self._writers for call_id in answered)
 

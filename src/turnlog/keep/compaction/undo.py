@@ -150,13 +150,13 @@ class _LogUndo:
         for original in _originals(self.path):
             other = open_regular(original)
             opened.callback(os.close, other)
-            whole = _Range(other, 0, os.fstat(other).st_size)
-            theirs = list(_lines([whole]))
+            content = _Range(other, 0, os.fstat(other).st_size)
+            theirs = list(_lines([content]))
             known = _belongs(theirs, lines)
             if known is not None:
                 self.done.lines += _gain(theirs, lines[:known])
                 self.done.originals.append(str(original))
-                ranges = [whole, *_beginning_with(lines[known:], ranges)]
+                ranges = [content, *_beginning_with(lines[known:], ranges)]
                 lines = theirs + lines[known:]
         self.done.size_bytes = size
         self.done.new_size_bytes = sum(each.end - each.start for each in ranges)
@@ -194,10 +194,10 @@ class _LogUndo:
             done = each.start
             for line in _lines([each]):
                 if line.is_stub:
-                    whole = whole_line(self.path, _bytes(line.place), cap=self.cap)
-                    if isinstance(whole, bytes):
+                    original = whole_line(self.path, _bytes(line.place), cap=self.cap)
+                    if isinstance(original, bytes):
                         yield from chunks(each.fd, done, line.place.start)
-                        yield whole
+                        yield original
                         done = line.place.end
             yield from chunks(each.fd, done, each.end)
             last = read_at(each.fd, 1, each.end - 1) if each.end else last
@@ -231,9 +231,9 @@ def _belongs(original: Sequence[_UndoLine], lines: Sequence[_UndoLine]) -> int |
     # The last line is never removed: what follows it here was appended, and may repeat a title, but
     # no record. Otherwise a program continued writing to the original, and nothing is repeated.
     is_to_its_end = lines[known - 1].key == original[-1].key
-    told = {line.key for line in original if line.has_uuid or not is_to_its_end}
+    keys = {line.key for line in original if line.has_uuid or not is_to_its_end}
     # A line that comes later here than there means another history.
-    is_other = any(line.key in told for line in lines[known:])
+    is_other = any(line.key in keys for line in lines[known:])
     return None if is_other or not _gain(original, lines[:known]) else known
 
 

@@ -66,8 +66,8 @@ def views_of(
     names = _names(tree, without)
     views = Views(records=folds.facts.summary.records)
     views.plans = [repr(trace) for trace in traces_of(structs.replace(log, path=path))]
-    told = {**_of_tree(tree, names, folds.raws), **_of_threads(tree, names, path)}
-    for name, pieces in {**told, **folds.views(now, without)}.items():
+    parts = {**_of_tree(tree, names, folds.raws), **_of_threads(tree, names, path)}
+    for name, pieces in {**parts, **folds.views(now, without)}.items():
         digest = blake2b(digest_size=16)
         for piece in pieces:
             digest.update(repr(piece).encode(errors="surrogatepass") + b"\n")
@@ -172,9 +172,9 @@ def _of_tree(
         for node in tree.nodes:
             if node.position in names:
                 # A record without a uuid is named by its position where it is a parent, too.
-                told = None if node.is_chained else node.parent_uuid
+                named = None if node.is_chained else node.parent_uuid
                 above = _name(names, node.parent)
-                yield names[node.position], above, told, raws[node.offset]
+                yield names[node.position], above, named, raws[node.offset]
 
     def gaps() -> Iterator[object]:
         for gap in tree.gaps:

@@ -101,7 +101,7 @@ def _set_aside(made: NewCopy, catalogue: Catalogue) -> None:
     name, number = made.kept.name, made.aside or 1
     root = catalogue.root_of(name)
     source = kept_copy(root, name)
-    while not _is_beside(source, generation_copy(root, number, name)):
+    while not _is_linked(source, generation_copy(root, number, name)):
         number += 1  # Something unlisted has that name.
     made.aside = number
     made.kept = structs.replace(made.kept, generation=max(number + 1, made.kept.generation))
@@ -110,7 +110,7 @@ def _set_aside(made: NewCopy, catalogue: Catalogue) -> None:
         older.append(structs.replace(made.replaces, generation=number))
 
 
-def _is_beside(source: Path, target: Path) -> bool:
+def _is_linked(source: Path, target: Path) -> bool:
     """Link a copy to *target* too; return False if that is another's place."""
     make_directory(target.parent)
     try:
@@ -123,12 +123,12 @@ def _is_beside(source: Path, target: Path) -> bool:
             raise
         if os.path.lexists(target):
             return filecmp.cmp(source, target, shallow=False)
-        _copy_beside(source, target)  # No hard links here.
+        _copy_next_to(source, target)  # No hard links here.
     sync_directories([target.parent])
     return True
 
 
-def _copy_beside(source: Path, target: Path) -> None:
+def _copy_next_to(source: Path, target: Path) -> None:
     with (
         Folder.beneath(target.parent, ()) as folder,
         folder.replacing(target.name, overwrite=True) as (fd, _),

@@ -288,9 +288,9 @@ def _begun(
         refusal = refused_name(error)
         if refusal is None:
             raise
-        told: Future[NewCopy | NotKept] = Future()
-        told.set_result(refusal)
-        return told
+        refused: Future[NewCopy | NotKept] = Future()
+        refused.set_result(refusal)
+        return refused
     return workers.submit(room.make_copy, file, catalogue)
 
 

@@ -140,8 +140,8 @@ def _shortfall(path: Path, catalogue: Catalogue, name: str) -> Shortfall | None:
         missing |= contents.states - found.states
     if not missing:
         return None
-    whole = fullest(copies, held.get)
-    return Shortfall(records=len(missing), generation=whole.generation)
+    best = fullest(copies, held.get)
+    return Shortfall(records=len(missing), generation=best.generation)
 
 
 def copies_of(catalogue: Catalogue, name: str) -> list[Copy]:

@@ -101,18 +101,18 @@ def keep_status(
         periods += [period] if period is not None else []
         found.append(_home_status(home, period, problems))
     there = [home for home in homes if os.path.isdir(home)]
-    told = list(_told(periods, problems))
+    messages = list(_messages(periods, problems))
     try:
         installed = [_installed(step) for step in install_steps(named)]
     except UsageError as error:
         installed = []
-        told.append(error.message)
+        messages.append(error.message)
     return KeepStatus(
         homes=found,
         losses=losses(there, now, within_days, managed=managed),
         within_days=within_days,
         installed=installed,
-        problems=told,
+        problems=messages,
     )
 
 
@@ -174,7 +174,7 @@ def _owners(files: Iterable[HomeFile]) -> set[str | None]:
     return {owner_of_file(file) for file in files} - {None}
 
 
-def _told(periods: Iterable[CleanupPeriod], problems: Iterable[Problem]) -> Iterable[str]:
+def _messages(periods: Iterable[CleanupPeriod], problems: Iterable[Problem]) -> Iterable[str]:
     for period in periods:
         yield from (f"{each.where}: {each.reason}" for each in period.problems)
     for problem in problems:

@@ -185,20 +185,20 @@ class Relocation:
 
 def shape_of(chunks: Iterable[bytes]) -> str:
     """Return a digest of a log's structure: its records, links, threads and gaps."""
-    told = sha256()
-    tree = Tree(_records(chunks, told))
+    digest = sha256()
+    tree = Tree(_records(chunks, digest))
     for thread in (tree.nodes, main_thread(tree), whole_thread(tree)):
         for node in thread:
             above = node.parent.uuid if node.parent else None
-            told.update(repr((node.uuid, node.type, node.parent_uuid, above)).encode())
-        told.update(b"\n")
+            digest.update(repr((node.uuid, node.type, node.parent_uuid, above)).encode())
+        digest.update(b"\n")
     for gap in tree.gaps:
-        told.update(repr((gap.node.uuid, gap.named, gap.reason)).encode())
-    told.update(repr((len(tree.replaced), [item.record.type for item in tree.loose])).encode())
-    return told.hexdigest()
+        digest.update(repr((gap.node.uuid, gap.named, gap.reason)).encode())
+    digest.update(repr((len(tree.replaced), [item.record.type for item in tree.loose])).encode())
+    return digest.hexdigest()
 
 
-def _records(chunks: Iterable[bytes], told: HASH) -> Iterator[Placed]:
+def _records(chunks: Iterable[bytes], digest: HASH) -> Iterator[Placed]:
     """Yield the records of a log, and its damage."""
     offset = 0
     for line, is_whole in split(chunks):
@@ -207,13 +207,13 @@ def _records(chunks: Iterable[bytes], told: HASH) -> Iterator[Placed]:
         if isinstance(record, Record):
             yield Placed(record, offset, len(data))
         elif record is None or record.reason is Reason.BLANK:
-            told.update(data)
+            digest.update(data)
         else:
             for item in pieces_of(data, record, offset):
                 if isinstance(item, Placed):
                     yield item
                 else:
-                    told.update(repr((item.reason, item.length)).encode())
+                    digest.update(repr((item.reason, item.length)).encode())
         offset += len(line)
 
 
@@ -287,8 +287,8 @@ def _values_by_tokens(line: bytes) -> list[tuple[int, int, str]]:
     spans = _spans(line)
     if spans is None:
         return []
-    told = _speaking_tokens(line, spans)
-    texts = ((start, end, _text(line[start:end])) for start, end in told)
+    tokens = _speaking_tokens(line, spans)
+    texts = ((start, end, _text(line[start:end])) for start, end in tokens)
     return [(start, end, text) for start, end, text in texts if text is not None]
 
 

@@ -383,8 +383,8 @@ def is_home_file(name: str, others: Collection[str] = ()) -> bool:
     top, _, rest = name.partition("/")
     if rest:
         logs = (f"{top}.jsonl{ending}" for ending in ("", ".gz", ".zst"))
-        beside = is_session_id(top) and any(log in others for log in logs)
-        return top in KEPT_DIRECTORIES or top == "compressed" or beside
+        is_of_log = is_session_id(top) and any(log in others for log in logs)
+        return top in KEPT_DIRECTORIES or top == "compressed" or is_of_log
     if top in {"history.jsonl", "index.json"} or read_name(top) is not None:
         return True
     return top.endswith(".meta.json") and is_session_id(top.removesuffix(".meta.json"))

@@ -173,16 +173,16 @@ class SessionRestore:
         return any(part.is_main and part.outcome in done for part in self.parts)
 
     def _look(self, part: FileRestore) -> None:
-        standing = self._standing(part)
+        existing = self._existing(part)
         try:
             self._find_out(part)
-            if standing is not None and not part.may_replace and _is_unchanged(standing, part):
+            if existing is not None and not part.may_replace and _is_unchanged(existing, part):
                 part.outcome = RestoreOutcome.THERE
                 return
-            _compare(part, standing)
+            _compare(part, existing)
         finally:
-            if standing is not None:
-                standing.close()
+            if existing is not None:
+                existing.close()
         if part.move is not None and shape_of(part.wanted()) != shape_of(part.copied()):
             raise WriteFailed(
                 f"moving {part.copy.name} would have changed its threads",
@@ -237,7 +237,7 @@ class SessionRestore:
                 raise
             part.kept, part.detail = None, f"what is left of it: {error.message}"
 
-    def _standing(self, part: FileRestore) -> BinaryIO | None:
+    def _existing(self, part: FileRestore) -> BinaryIO | None:
         """Open the existing file; None if there is none."""
         *above, name = part.target.split("/")
         try:
@@ -324,7 +324,7 @@ class _InTheWay(Exception):
         self.is_comparable = is_comparable
 
 
-def _compare(part: FileRestore, standing: BinaryIO | None) -> None:
+def _compare(part: FileRestore, existing: BinaryIO | None) -> None:
     """Compare the wanted contents of a file with the existing ones; note the former."""
     digest = sha256()
     size = 0
@@ -332,15 +332,15 @@ def _compare(part: FileRestore, standing: BinaryIO | None) -> None:
     for data in part.wanted():
         digest.update(data)
         size += len(data)
-        if standing is not None and not (differs or ended):
-            there = standing.read(len(data))
+        if existing is not None and not (differs or ended):
+            there = existing.read(len(data))
             differs = not data.startswith(there)
             ended = len(there) < len(data)
     part.digest, part.size_bytes = digest.digest(), size
-    if standing is None:
+    if existing is None:
         part.outcome = RestoreOutcome.WRITTEN
         return
-    more = bool(standing.read(1))
+    more = bool(existing.read(1))
     if differs:
         raise _InTheWay("is another file")
     if ended:
@@ -353,11 +353,11 @@ def _compare(part: FileRestore, standing: BinaryIO | None) -> None:
         part.outcome = RestoreOutcome.THERE
 
 
-def _is_unchanged(standing: BinaryIO, part: FileRestore) -> bool:
+def _is_unchanged(existing: BinaryIO, part: FileRestore) -> bool:
     """Return whether the file is the one that was kept, by size and mtime."""
     if part.kept is None or part.move is not None or not part.kept.mtime_ns:
         return False
-    status = os.fstat(standing.fileno())
+    status = os.fstat(existing.fileno())
     return (status.st_size, status.st_mtime_ns) == (part.kept.size_bytes, part.kept.mtime_ns)
 
 
@@ -379,6 +379,6 @@ def restore_message(part: FileRestore) -> RestoredFile:
 
 
 def _failed(error: OSError, path: Path) -> LogError:
-    told = error if isinstance(error, LogError) else failure(error, path)
-    told.hint = _AGAIN
-    return told
+    failed = error if isinstance(error, LogError) else failure(error, path)
+    failed.hint = _AGAIN
+    return failed

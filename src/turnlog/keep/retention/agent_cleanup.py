@@ -127,16 +127,16 @@ def period_of(home: Home, *, managed: Path | None = None) -> CleanupPeriod:
         if days is not None:
             # Later files override earlier ones: the list has the strongest first.
             return CleanupPeriod(home=str(home.path), days=days, where=str(path), problems=problems)
-    said = {
+    found = {
         path: days
         for path in (home.path / _LOCAL, home.path / _SETTINGS)
         if (days := _days_in(path, problems)) is not None
     }
-    choice: list[tuple[int, str | None]] = [(days, str(path)) for path, days in said.items()]
-    if problems or not said:
+    choice: list[tuple[int, str | None]] = [(days, str(path)) for path, days in found.items()]
+    if problems or not found:
         choice.append((DEFAULT_DAYS, None))
-    if len(set(said.values())) > 1:
-        words = " and ".join(f"{days} in {path.name}" for path, days in said.items())
+    if len(set(found.values())) > 1:
+        words = " and ".join(f"{days} in {path.name}" for path, days in found.items())
         why = "which of them counts depends on where Claude Code is started"
         problems.append(SettingProblem(SETTING, f"{words}: {why}"))
     days, where = min(choice, key=lambda each: each[0])
@@ -167,7 +167,7 @@ def losses(
         period_ns = period_of(home, managed=managed).days * _DAY_NS
         kept = is_kept or _by_catalogue(home)
         for log, status in _old_logs(home, until_ns - period_ns, problems):
-            files = [_described(home, str(log.path), status), *_beside(home, log)]
+            files = [_described(home, str(log.path), status), *_side_files(home, log)]
             due_ns = status.st_mtime_ns + period_ns
             loss = Loss(
                 home=str(home.path),
@@ -209,12 +209,12 @@ def _days_in(path: Path, problems: list[SettingProblem]) -> int | None:
             problems.append(SettingProblem(str(path), data.reason))
         return None
     try:
-        said = _read_settings(data)
+        settings = _read_settings(data)
     except (ValueError, RecursionError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
         problems.append(SettingProblem(str(path), f"no JSON that can be read: {reason}"))
         return None
-    values = [value for key, value in said if key == SETTING]
+    values = [value for key, value in settings if key == SETTING]
     if not values:
         return None
     fault = f"{SETTING} stands there twice" if len(values) > 1 else _fault(values[0])
@@ -227,10 +227,10 @@ def _days_in(path: Path, problems: list[SettingProblem]) -> int | None:
 def _read_settings(data: bytes) -> list[tuple[str, Any]]:
     """Return the settings as pairs, with duplicate keys."""
     text = data.decode("utf-8-sig")
-    said = json.loads(text, object_pairs_hook=tuple) if text.strip() else ()
-    if not isinstance(said, tuple):
+    pairs = json.loads(text, object_pairs_hook=tuple) if text.strip() else ()
+    if not isinstance(pairs, tuple):
         raise ValueError("not an object")  # noqa: TRY004 - It is the file's value that is wrong.
-    return list(said)
+    return list(pairs)
 
 
 def _fault(value: Any) -> str:
@@ -271,7 +271,7 @@ def _old_logs(
             yield log, status
 
 
-def _beside(home: Home, log: LogFile) -> Iterator[HomeFile]:
+def _side_files(home: Home, log: LogFile) -> Iterator[HomeFile]:
     """Yield the files in the session's own directory."""
     if log.kind != "session" or log.session_id is None:
         return

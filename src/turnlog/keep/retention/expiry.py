@@ -120,43 +120,49 @@ class ExpiryReview:
                 self._spare(session_id, None, f"where it was is empty: {UNMOUNTED}")
                 return None
         try:
-            told = activity_from_ends(session_id, logs)
-            if self._project is not None and not is_within(told.project, self._project):
+            activity = activity_from_ends(session_id, logs)
+            if self._project is not None and not is_within(activity.project, self._project):
                 return None
             # The ends of a log may be older than its middle: read it completely before deleting.
-            if self._is_young(told) or self._is_young(told := activity_of(session_id, logs)):
+            if self._is_young(activity) or self._is_young(
+                activity := activity_of(session_id, logs)
+            ):
                 self.young += 1
                 return None
-            reason = self._reason_to_spare(session_id, logs, told)
+            reason = self._reason_to_spare(session_id, logs, activity)
         except (TurnlogError, OSError) as error:
             self._spare(session_id, None, f"it cannot be read: {error}")
             return None
-        if reason is not None or told.last_active_at is None:
-            self._spare(session_id, told.title, reason or "nothing says when it was last active")
+        if reason is not None or activity.last_active_at is None:
+            self._spare(
+                session_id, activity.title, reason or "nothing says when it was last active"
+            )
             return None
-        goods = goods_of(self.belongings, session_id, logs, with_kept=policy.with_kept)
-        return Candidate(self._row(session_id, told, told.last_active_at, goods), logs, goods)
+        files = goods_of(self.belongings, session_id, logs, with_kept=policy.with_kept)
+        return Candidate(
+            self._row(session_id, activity, activity.last_active_at, files), logs, files
+        )
 
     def _may_be_seen(self, logs: list[LogFile]) -> bool:
         """Return whether main logs would be found in the home if they existed."""
         mains = (log for log in logs if log.kind != "agent")
         return all(self.belongings.has_any(home_name(log, self.belongings)) for log in mains)
 
-    def _is_young(self, told: LastActivity) -> bool:
+    def _is_young(self, activity: LastActivity) -> bool:
         """Return whether a session was active within its period."""
-        if told.last_active_at is None:
+        if activity.last_active_at is None:
             return False  # Unknown, and spared for that.
-        days = self._facts.policy.days_of(told.project) or self._facts.policy.days
-        return self._facts.now - told.last_active_at < timedelta(days=days)
+        days = self._facts.policy.days_of(activity.project) or self._facts.policy.days
+        return self._facts.now - activity.last_active_at < timedelta(days=days)
 
     def _reason_to_spare(
-        self, session_id: str, logs: list[LogFile], told: LastActivity
+        self, session_id: str, logs: list[LogFile], activity: LastActivity
     ) -> str | None:
         policy = self._facts.policy
-        if policy.days_of(told.project) is None:
-            rule = policy.rule_of(told.project)
+        if policy.days_of(activity.project) is None:
+            rule = policy.rule_of(activity.project)
             return f"sessions in {rule.directory if rule else 'its project'} never expire"
-        if told.project is None and policy.projects:
+        if activity.project is None and policy.projects:
             return "its project is not known, and projects have settings of their own"
         if session_id in self._facts.pins:
             return "it is pinned"
@@ -179,23 +185,23 @@ class ExpiryReview:
     def _row(
         self,
         session_id: str,
-        told: LastActivity,
+        activity: LastActivity,
         last_active_at: datetime,
-        goods: list[SessionFile],
+        files: list[SessionFile],
     ) -> ExpiredSession:
-        rule = self._facts.policy.rule_of(told.project)
+        rule = self._facts.policy.rule_of(activity.project)
         return ExpiredSession(
             id=session_id,
             home=self._home,
-            project=told.project,
-            title=told.title,
+            project=activity.project,
+            title=activity.title,
             last_active_at=last_active_at,
-            is_from_files=told.is_from_files,
+            is_from_files=activity.is_from_files,
             age_days=(self._facts.now - last_active_at).days,
-            days=self._facts.policy.days_of(told.project) or 0,
+            days=self._facts.policy.days_of(activity.project) or 0,
             rule=rule.directory if rule is not None else None,
-            files=len(goods),
-            size_bytes=sum(each.size_bytes for each in goods),
+            files=len(files),
+            size_bytes=sum(each.size_bytes for each in files),
         )
 
     def _spare(self, session_id: str, title: str | None, reason: str) -> None:

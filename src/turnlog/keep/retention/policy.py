@@ -66,20 +66,20 @@ class Policy(Struct, frozen=True, kw_only=True):
 
 def policy_from(settings: Mapping[str, Any]) -> tuple[Policy, tuple[SettingProblem, ...]]:
     """Parse the plain ``[retention]`` table of config.toml."""
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     problems: list[SettingProblem] = []
     for name, value in settings.items():
         is_switch = name in _SWITCHES and isinstance(value, bool)
         if is_switch or (name in _COUNTS and is_days(value)):
-            said[name] = value
+            values[name] = value
         elif name == "projects" and isinstance(value, Mapping):
-            said[name] = tuple(_rules(value, problems))
+            values[name] = tuple(_rules(value, problems))
         else:
             problems.append(SettingProblem(f"retention.{name}", _fault(name, value)))
-    if said.get("archive_first") and said.get("with_kept"):
+    if values.get("archive_first") and values.get("with_kept"):
         why = "a copy cannot be kept first and deleted with the rest"
         problems.append(SettingProblem("retention.with_kept", why))
-    return Policy(**said), tuple(problems)
+    return Policy(**values), tuple(problems)
 
 
 def load_policy(own: str | os.PathLike[str]) -> tuple[Policy, tuple[SettingProblem, ...]]:
@@ -104,9 +104,9 @@ def is_days(value: object) -> bool:
     return is_whole and 1 <= value <= MOST_DAYS  # type: ignore[operator]
 
 
-def _rules(said: Mapping[str, Any], problems: list[SettingProblem]) -> Iterator[ProjectRule]:
+def _rules(rules: Mapping[str, Any], problems: list[SettingProblem]) -> Iterator[ProjectRule]:
     seen: set[str] = set()
-    for name, rule in said.items():
+    for name, rule in rules.items():
         where = f'retention.projects."{name}"'
         directory = os.path.normpath(os.path.expanduser(name))
         if not os.path.isabs(directory):

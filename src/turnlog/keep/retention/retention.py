@@ -150,12 +150,12 @@ def retain_configured(
             hint="give a whole number of days, such as 30",
         )
     if problems:
-        told = "; ".join(
+        reasons = "; ".join(
             each.reason if each.where == FILE_NAME else f"{each.where}: {each.reason}"
             for each in problems
         )
         raise UsageError(
-            f"nothing is deleted, since config.toml cannot be relied on: {told}",
+            f"nothing is deleted, since config.toml cannot be relied on: {reasons}",
             hint=f"put it right: {own / FILE_NAME}",
         )
     if days is not None:
@@ -219,14 +219,16 @@ class _Run:
 
         There are none if a place where sessions may be could not be read.
         """
-        self.report.problems += [each for each in self._unseen if each not in self.report.problems]
-        for belongings in self._belongings if not self._unseen else ():
+        self.report.problems += [
+            each for each in self._unreadable if each not in self.report.problems
+        ]
+        for belongings in self._belongings if not self._unreadable else ():
             found = find_orphans(belongings, self._known, now=self._facts.now)
             if not belongings.has_any("projects/any"):
-                beside = [each for each in found if set(each.kinds) & _BESIDE_PROJECTS]
-                found = [each for each in found if each not in beside]
+                in_projects = [each for each in found if set(each.kinds) & _BESIDE_PROJECTS]
+                found = [each for each in found if each not in in_projects]
                 path = Path(belongings.home, "projects")
-                if beside:
+                if in_projects:
                     self.report.problems.append(
                         UnreadablePlace(path, f"no session is there: {UNMOUNTED}")
                     )
@@ -243,8 +245,8 @@ class _Run:
         for belongings, group in self._groups:
             reason = not_archived
             try:
-                goods = [each for candidate in group for each in candidate.goods]
-                reason = reason or self._lacks_copy(belongings, goods, archive)
+                files = [each for candidate in group for each in candidate.goods]
+                reason = reason or self._lacks_copy(belongings, files, archive)
                 if reason is None:
                     self._delete(belongings, group)
                     continue
@@ -265,7 +267,7 @@ class _Run:
         now, written = self._facts.now, self.report.written
         for belongings in self._belongings:
             is_whole = not belongings.unseen and belongings.has_any("projects/any")
-            if not is_whole or (with_orphans and self._unseen):
+            if not is_whole or (with_orphans and self._unreadable):
                 continue
             home = Path(os.path.realpath(belongings.home))
             names = empty_directories(belongings, self._known, now=now) if with_orphans else []
@@ -295,9 +297,9 @@ class _Run:
         )
         grace = timedelta(days=self._facts.policy.grace_days)
         terms = DeletionTerms(ORPHANED, self._facts.now, grace, with_kept=False, if_unchanged=True)
-        goods = goods_of(belongings, orphan.id, (), with_kept=False)
+        files = goods_of(belongings, orphan.id, (), with_kept=False)
         try:
-            reason = not_archived or self._lacks_copy(belongings, goods, archive)
+            reason = not_archived or self._lacks_copy(belongings, files, archive)
             if reason is None:
                 done = delete_found(orphan.id, (), [belongings], self._trash, terms)
         except StorageFull:
@@ -326,7 +328,7 @@ class _Run:
             self.report.problems.append(Problem(path, str(error)))
 
     def _lacks_copy(
-        self, belongings: SessionFileIndex, goods: Sequence[SessionFile], archive: Archive
+        self, belongings: SessionFileIndex, files: Sequence[SessionFile], archive: Archive
     ) -> str | None:
         """Return a file without a required kept copy; raise BrokenCopy if one differs.
 
@@ -337,7 +339,7 @@ class _Run:
         for is_last in (False, True):
             catalogue = Catalogue.load(belongings.place)
             doubts: dict[str, BrokenCopy] = {}
-            for each in goods:
+            for each in files:
                 try:
                     if compare_kept(each, belongings.home, catalogue) is None:
                         return f"there is no kept copy of {each.name}"
@@ -354,7 +356,7 @@ class _Run:
                 catalogue.doubt(doubts.keys() & catalogue.current.keys())
                 catalogue.save()
             archive(self._homes)
-            goods = [each for each in goods if each.name in doubts]
+            files = [each for each in files if each.name in doubts]
         return None
 
     def _spare(self, row: ExpiredSession, reason: str) -> None:
@@ -369,14 +371,14 @@ class _Run:
         return tuple(dict.fromkeys((*self._homes, *self._elsewhere)))
 
     @cached_property
-    def _there(self) -> set[str]:
+    def _existing(self) -> set[str]:
         """The existing sessions."""
         return {each for home in self._everywhere for each in sessions_of(home, self._problems)}
 
     @cached_property
-    def _unseen(self) -> list[UnreadablePlace]:
+    def _unreadable(self) -> list[UnreadablePlace]:
         """The unreadable places where a session may exist, or be recorded as running."""
-        self._there  # noqa: B018 - Looking for them finds these.
+        self._existing  # noqa: B018 - Looking for them finds these.
         unseen = [each for each in self._problems if isinstance(each, UnreadablePlace)]
         unseen += [each for belongings in self._belongings for each in belongings.unseen]
         return list(dict.fromkeys(unseen))
@@ -385,7 +387,7 @@ class _Run:
     def _known(self) -> set[str]:
         """The sessions that exist, are being deleted, or run."""
         going = {each.id for each in self.report.sessions}
-        return self._there | going | self._facts.running | self._facts.pins
+        return self._existing | going | self._facts.running | self._facts.pins
 
 
 def _refuse_if_pins_are_lost(journal: Journal) -> None:
@@ -426,5 +428,5 @@ def reset_project(
 
 
 def _project_of(session_id: str, logs: Sequence[LogFile]) -> PurePath | None:
-    told = activity_from_ends(session_id, [log for log in logs if log.kind != "agent"]).project
-    return PurePath(told) if told is not None else None
+    project = activity_from_ends(session_id, [log for log in logs if log.kind != "agent"]).project
+    return PurePath(project) if project is not None else None

@@ -264,10 +264,10 @@ def _delete_in(
     """Move the session's files in one home; return the names of those gone from it."""
     home = os.path.realpath(belongings.home)
     here = [log for log in logs if log.home == belongings.home]
-    goods = goods_of(belongings, deletion.id, logs, with_kept=terms.with_kept)
-    kept = {each.home_name for each in goods if each.tree == "kept"}
-    mains = frozenset(each.name for each in goods if each.is_main_log)
-    gone = [each.name for each in goods if each.tree == "home"]
+    files = goods_of(belongings, deletion.id, logs, with_kept=terms.with_kept)
+    kept = {each.home_name for each in files if each.tree == "kept"}
+    mains = frozenset(each.name for each in files if each.is_main_log)
+    gone = [each.name for each in files if each.tree == "home"]
     earlier = [each for each in trash.of_session(deletion.id) if each.entry.home == home]
     with contextlib.ExitStack() as held:
         for name in sorted(mains):
@@ -277,7 +277,7 @@ def _delete_in(
         for each in (deletion.id, *terms.others):
             refuse_if_opened(each, here, (belongings.home,))
         if terms.if_unchanged:
-            _refuse_if_changed(deletion.id, goods)
+            _refuse_if_changed(deletion.id, files)
         for trashed in earlier:
             if trash.finish(trashed, held=mains):
                 _add(deletion, trashed)
@@ -288,7 +288,7 @@ def _delete_in(
         trashed_now = trash.discard(
             deletion.id,
             home,
-            [FileToTrash(each.tree, each.name) for each in goods],
+            [FileToTrash(each.tree, each.name) for each in files],
             why=terms.why,
             now=terms.now,
             grace=terms.grace,
@@ -304,8 +304,8 @@ def _delete_in(
     return gone
 
 
-def _refuse_if_changed(session_id: str, goods: Iterable[SessionFile]) -> None:
-    for each in goods:
+def _refuse_if_changed(session_id: str, files: Iterable[SessionFile]) -> None:
+    for each in files:
         try:
             status = os.stat(each.path, follow_symlinks=False)
         except FileNotFoundError:
@@ -394,18 +394,18 @@ def trashed_named(found: Sequence[TrashedSession], name: str) -> list[TrashedSes
     if found and name == LATEST:
         return [max(found, key=lambda each: each.entry.deleted_at)]
     ids = {one for each in found for one in each.entry.sessions}
-    meant = {name} & ids or {one for one in ids if name and one.startswith(name)}
-    if not meant:
+    matches = {name} & ids or {one for one in ids if name and one.startswith(name)}
+    if not matches:
         raise NotFound(
             f"nothing in the trash belongs to a session whose id begins with {name[:80]!r}",
             hint="turnlog trash shows what is there",
         )
-    if len(meant) > 1:
+    if len(matches) > 1:
         raise AmbiguousSession(
-            f"{name!r} begins the ids of {len(meant)} deleted sessions",
+            f"{name!r} begins the ids of {len(matches)} deleted sessions",
             hint="give more characters of the id",
         )
-    return [each for each in found if meant & set(each.entry.sessions)]
+    return [each for each in found if matches & set(each.entry.sessions)]
 
 
 def restore_session_from_trash(trash: Trash, found: Sequence[TrashedSession]) -> None:

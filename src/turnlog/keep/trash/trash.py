@@ -239,12 +239,12 @@ class Trash:
     def _begin(self, entry: TrashEntry) -> str:
         """Write the entry durably; return its name."""
         stamp = entry.deleted_at.strftime("%Y%m%dT%H%M%SZ")
-        said = _part_of_name(entry.session)
+        label = _part_of_name(entry.session)
         taken = set(self._names())
-        name, number = f"{stamp}-{said}", 1
+        name, number = f"{stamp}-{label}", 1
         while name in taken:
             number += 1
-            name = f"{stamp}-{said}-{number}"
+            name = f"{stamp}-{label}-{number}"
         try:
             Folder.beneath(self.path, (name,)).close()
         except OSError as error:

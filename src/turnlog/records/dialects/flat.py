@@ -50,7 +50,7 @@ def to_house(fields: dict[str, Any]) -> dict[str, Any]:
     line, aside = split_leftovers(fields)
     kind = line.get("type")
     if kind in _SPEAKERS:
-        line = _spoken(line)
+        line = _message_parts(line)
     elif kind == "tool_use" and "id" not in line and "uuid" in line:
         line = line | {"id": line["uuid"]}
     return add_leftovers(line, aside)
@@ -77,7 +77,7 @@ def from_house(fields: dict[str, Any]) -> dict[str, Any]:
     return join(line, others, fields, _FOREIGN, ways)
 
 
-def _spoken(line: Fields) -> Fields:
+def _message_parts(line: Fields) -> Fields:
     """Collect the parts of a message from the top level of *line*."""
     rest = dict(line)
     content = list(rest.pop("content", None) or [])
@@ -95,11 +95,11 @@ def _spoken(line: Fields) -> Fields:
 def _line(fields: Fields) -> tuple[Fields, Fields]:
     """Spread the message of *fields* into a line; return it, and *fields* with text as blocks."""
     message = fields.get("message")
-    said: Fields = message if isinstance(message, dict) else {}
-    content = said.get("content")
+    message_fields: Fields = message if isinstance(message, dict) else {}
+    content = message_fields.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-        fields = fields | {"message": said | {"content": content}}
+        fields = fields | {"message": message_fields | {"content": content}}
     blocks = list(content) if isinstance(content, list) else []
     line: Fields = {key: fields[key] for key in ("type", "uuid") if key in fields}
     line["content"] = blocks
@@ -108,7 +108,7 @@ def _line(fields: Fields) -> tuple[Fields, Fields]:
         line["thinking"] = {key: value for key, value in blocks.pop(0).items() if key != "type"}
     if "timestamp" in fields:
         line["timestamp"] = fields["timestamp"]
-    return line | {key: said[key] for key in _OF_MESSAGE if key in said}, fields
+    return line | {key: message_fields[key] for key in _OF_MESSAGE if key in message_fields}, fields
 
 
 def _is_thought(value: Any) -> bool:

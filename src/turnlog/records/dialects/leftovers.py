@@ -80,9 +80,9 @@ def _lost(house: Fields, back: Fields) -> Fields:
     """Return what is in *house* and not in *back*. A call's type may differ by dialect."""
     record = _missing(house, back)
     record.pop("type", None)
-    said, again = record.get("message"), back.get("message")
+    given, again = record.get("message"), back.get("message")
     message: Fields = {}
-    if isinstance(said, dict) and isinstance(again, dict):
+    if isinstance(given, dict) and isinstance(again, dict):
         message = _missing(record.pop("message"), again)
     parts = {"message": message, "record": record}
     return {name: part for name, part in parts.items() if part}

@@ -115,7 +115,7 @@ def from_house(fields: dict[str, Any]) -> dict[str, Any]:
     elif kind == "tool_call":
         line = {"type": kind, "tool": others.pop("name", None)}
         line["arguments"] = _or_empty(others.pop("input", None))
-        line |= _given(toolCallId=others.pop("id", None))
+        line |= _present(toolCallId=others.pop("id", None))
     else:
         line = _own_result(others)
     metadata = others.get("metadata")
@@ -169,12 +169,12 @@ def _result(rest: Fields) -> Fields:
 
 
 def _own_speech(kind: str, message: Any) -> Fields:
-    said: Fields = message if isinstance(message, dict) else {}
-    line: Fields = {"type": kind, "content": text_in(said.get("content"))}
+    message_fields: Fields = message if isinstance(message, dict) else {}
+    line: Fields = {"type": kind, "content": text_in(message_fields.get("content"))}
     if kind == "assistant":
-        line["usage"] = _own_usage(said.get("usage"))
-        line["model"] = said.get("model")
-        line |= _given(stopReason=said.get("stop_reason"))
+        line["usage"] = _own_usage(message_fields.get("usage"))
+        line["model"] = message_fields.get("model")
+        line |= _present(stopReason=message_fields.get("stop_reason"))
     return line
 
 
@@ -183,19 +183,19 @@ def _own_result(others: Fields) -> Fields:
     line: Fields = {"type": "tool_result", "tool": others.pop("tool", None)}
     line[answer] = others.pop("content", None)
     duration, call_id = others.pop("duration_ms", None), others.pop("tool_use_id", None)
-    return line | _given(duration_ms=duration, toolCallId=call_id)
+    return line | _present(duration_ms=duration, toolCallId=call_id)
 
 
 def _own_usage(usage: Any) -> Fields:
     """Return *usage* with this dialect's names, including all four counters."""
-    said: Fields = usage if isinstance(usage, dict) else {}
-    counters = {own: said.get(name, 0) for name, own in _OWN_COUNTERS.items()}
-    return counters | {key: value for key, value in said.items() if key not in _OWN_COUNTERS}
+    counted: Fields = usage if isinstance(usage, dict) else {}
+    counters = {own: counted.get(name, 0) for name, own in _OWN_COUNTERS.items()}
+    return counters | {key: value for key, value in counted.items() if key not in _OWN_COUNTERS}
 
 
-def _or_empty(asked: Any) -> Any:
-    return {} if asked is None else asked
+def _or_empty(value: Any) -> Any:
+    return {} if value is None else value
 
 
-def _given(**values: Any) -> Fields:
+def _present(**values: Any) -> Fields:
     return {key: value for key, value in values.items() if value is not None}

@@ -39,42 +39,42 @@ def in_dialect(
     for part in parts:
         if part["type"] == "tool_result" and tools:
             part.setdefault("tool", tools.get(part["tool_use_id"]))
-    said = [BY_NAME[dialect].from_house(_with_plain_text(part, dialect)) for part in parts]
+    lines = [BY_NAME[dialect].from_house(_with_plain_text(part, dialect)) for part in parts]
     if dialect == "flat":
-        for each in said:
+        for each in lines:
             _count_milliseconds(each)
-    return said
+    return lines
 
 
 def _parts(
     fields: Fields, message: Fields, blocks: list[Any], call_type: str
 ) -> list[Fields] | None:
     """Split a record into text, calls and results, in Claude Code's shape."""
-    said: list[Any] = []
-    beside: list[Fields] = []
+    content: list[Any] = []
+    separate: list[Fields] = []
     stamp = {key: fields[key] for key in ("timestamp", "sessionId", "cwd") if key in fields}
     for block in blocks:
         match block:
             case {"type": "tool_use", "id": str(call_id), "name": str(name), "input": asked}:
-                beside.append(
+                separate.append(
                     {"type": call_type, "id": call_id, "name": name, "input": asked} | stamp
                 )
             case {"type": "tool_result", "tool_use_id": str(call_id)}:
                 answer = {key: block[key] for key in block if key != "type"}
-                beside.append({"type": "tool_result"} | answer | stamp)
+                separate.append({"type": "tool_result"} | answer | stamp)
             case {"type": str()}:
-                said.append(block)
+                content.append(block)
             case _:
                 return None
-    if beside and "toolUseResult" in fields:
-        beside[0]["toolUseResult"] = fields.pop("toolUseResult")
+    if separate and "toolUseResult" in fields:
+        separate[0]["toolUseResult"] = fields.pop("toolUseResult")
     used = message.get("usage") if fields["type"] == "assistant" else None
-    if said or not beside or (isinstance(used, Mapping) and any(used.values())):
-        spoken = {key: value for key, value in fields.items() if key != "message"}
-        return [spoken | {"message": message | {"content": said}}, *beside]
+    if content or not separate or (isinstance(used, Mapping) and any(used.values())):
+        fields_of_line = {key: value for key, value in fields.items() if key != "message"}
+        return [fields_of_line | {"message": message | {"content": content}}, *separate]
     if "uuid" in fields:
-        beside[0]["uuid"] = fields["uuid"]
-    return beside
+        separate[0]["uuid"] = fields["uuid"]
+    return separate
 
 
 def _is_plain(part: Fields) -> bool:
@@ -90,10 +90,10 @@ def _with_plain_text(part: Fields, dialect: str) -> Fields:
     return part | {"message": part["message"] | {"content": content[0]["text"] if content else ""}}
 
 
-def _count_milliseconds(said: Fields) -> None:
-    at = instant(said.get("timestamp"))
+def _count_milliseconds(line: Fields) -> None:
+    at = instant(line.get("timestamp"))
     if at is not None:
-        said["timestamp"] = round(at.timestamp() * 1000)
+        line["timestamp"] = round(at.timestamp() * 1000)
 
 
 def _text(words: str) -> Fields:

@@ -85,9 +85,9 @@ class SourceLog:
         if found is not None:
             return found
         log = self.logs[-1]
-        beside = log.kind == "agent" and log.session_id is None
+        is_beside = log.kind == "agent" and log.session_id is None
         project = log.project_key or (log.path.parent.name if log.kind == "day" else None)
-        return CarryOrigin(self.session.layout, self.session.id, project, beside)
+        return CarryOrigin(self.session.layout, self.session.id, project, is_beside)
 
     @property
     def is_converted(self) -> bool:
@@ -162,7 +162,7 @@ class Carrier:
     def __init__(
         self,
         origin: CarryOrigin,
-        teller: Translator | None,
+        translator: Translator | None,
         *,
         shared_by: str | None = None,
         is_nameless: bool = False,
@@ -170,7 +170,7 @@ class Carrier:
         is_marked: bool = True,
     ) -> None:
         self._origin = origin
-        self._teller = teller
+        self._translator = translator
         self._shared_by = shared_by
         self._is_nameless = is_nameless
         self._is_home = is_home
@@ -178,12 +178,15 @@ class Carrier:
 
     def carry(self, original: Original) -> CarriedLines:
         """Return the lines that *original* becomes."""
-        told = self._tell(original)
-        if told is not None:
-            notes = [_was(original.line) | self._kept(original), *[{"part": True}] * len(told)]
+        translated = self._translate(original)
+        if translated is not None:
+            notes = [
+                _was(original.line) | self._kept(original),
+                *[{"part": True}] * len(translated),
+            ]
             lines = [
                 self._noted(line, decode(line), note)
-                for line, note in zip(told, notes, strict=False)
+                for line, note in zip(translated, notes, strict=False)
             ]
             if max(map(len, lines)) <= LINE_CAP:
                 return CarriedLines(lines, original.record.at, is_told=True)
@@ -195,15 +198,15 @@ class Carrier:
             )
         return CarriedLines([line], original.record.at)
 
-    def _tell(self, original: Original) -> list[bytes] | None:
-        if self._teller is None:
+    def _translate(self, original: Original) -> list[bytes] | None:
+        if self._translator is None:
             return None
         if self._is_home and original.is_first_hand:
-            self._teller.hear(original.record)
+            self._translator.hear(original.record)
             return None
-        told = self._teller.tell(original.record)
+        translated = self._translator.tell(original.record)
         try:
-            return [encode(fields) for fields in told] if told else None
+            return [encode(fields) for fields in translated] if translated else None
         except NotSerialisable:  # NaN, for example: its readers may accept it as it is.
             return None
 
@@ -228,8 +231,8 @@ class Carrier:
         whole = dict(note)
         if self._shared_by is not None and isinstance(record, Record):
             # A note on top of another hides the other's content.
-            said = record.session_id if whole else session_of(record)
-            if said != self._shared_by and not (said is None and self._is_nameless):
+            session = record.session_id if whole else session_of(record)
+            if session != self._shared_by and not (session is None and self._is_nameless):
                 whole["session"] = self._shared_by
         return with_note(line, **whole) if whole else line
 
@@ -238,16 +241,16 @@ def origin_in(record: Record) -> CarryOrigin | None:
     """Return the origin in the first record of a converted log; None for other records."""
     if not isinstance(record, Format) or record.event is not None:
         return None
-    said = record.fields
-    layout, session_id = said.get("convertedFrom"), said.get("originalId")
+    fields = record.fields
+    layout, session_id = fields.get("convertedFrom"), fields.get("originalId")
     if layout not in LAYOUTS or not isinstance(session_id, str):
         return None
-    project = said.get("originalProject")
+    project = fields.get("originalProject")
     return CarryOrigin(
         cast("LayoutName", layout),
         session_id,
         project if isinstance(project, str) else None,
-        said.get("originalPlace") == "beside",
+        fields.get("originalPlace") == "beside",
         record.cwd,
     )
 

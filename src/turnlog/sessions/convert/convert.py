@@ -260,12 +260,12 @@ class _Conversion:
         self._done = Converted(id=self._to.id, layout=layout)
 
     def run(self) -> Converted:
-        standing = self._to.standing()
-        written = self._check(standing) if standing else 0
+        existing = self._to.standing()
+        written = self._check(existing) if existing else 0
         for log, inner in subagent_logs_of(self._session):
             self._carry_agent(log, inner)
         if self._layout == "dated":
-            self._write_days(written, standing)
+            self._write_days(written, existing)
         else:
             self._write_log(self._path, self._main)
             self._done.paths.append(self._path)
@@ -302,14 +302,14 @@ class _Conversion:
         shares = self._layout == "dated" and source.agent_id is None
         return Carrier(
             source.origin,
-            self._teller(source),
+            self._translator(source),
             shared_by=self._to.id if shares else None,
             is_nameless=self._to.only_day is not None,
             is_home=source.origin.layout == self._layout and self._dialect == "keep",
             is_marked=is_marked,
         )
 
-    def _teller(self, source: SourceLog) -> Translator | None:
+    def _translator(self, source: SourceLog) -> Translator | None:
         if self._layout == "claude":
             return ClaudeTranslator(
                 session_id=self._to.id,
@@ -335,9 +335,9 @@ class _Conversion:
 
     def _system_init(self) -> bytes:
         """Return the first line of a flat log."""
-        said = {"type": "system_init", "timestamp": round(self._began_at.timestamp() * 1000)}
+        init = {"type": "system_init", "timestamp": round(self._began_at.timestamp() * 1000)}
         more = {"cwd": self._cwd} | ({"model": self._model} if self._model else {})
-        return with_note(encode(said | more), part=True)
+        return with_note(encode(init | more), part=True)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -346,12 +346,12 @@ class _Conversion:
         path = self._to.agent_log(log.agent_id or "", inner, source.origin)
         self._write_log(path, source)
         self._done.agents += 1
-        data = read_file(_meta_beside(log.path))
+        data = read_file(_meta_path(log.path))
         if not isinstance(data, Unreadable):
-            self._put(_meta_beside(path), (data,))
+            self._put(_meta_path(path), (data,))
 
     def _write_log(self, path: Path, source: SourceLog) -> None:
-        seen = _Seen()
+        seen = _Counts()
         self._put(path, _ended(self._lines(source), seen))
         self._count(source, seen)
 
@@ -367,44 +367,44 @@ class _Conversion:
         except OSError as error:
             raise failure(error, path) from None
 
-    def _count(self, source: SourceLog, seen: _Seen) -> None:
+    def _count(self, source: SourceLog, seen: _Counts) -> None:
         self._done.records += seen.records
         self._done.rewritten += seen.rewritten
         self._done.damage += source.damage
 
     # -- days ---------------------------------------------------------------------------------
 
-    def _check(self, standing: list[LogFile]) -> int:
+    def _check(self, existing: list[LogFile]) -> int:
         """Count the lines an earlier attempt left; raise if there are others.
 
         A kill leaves a beginning. All of the lines, or anything else, is an existing session.
         """
         where = self._path.parent
         if self._layout != "dated" or any(
-            log.path.parent != where or log.compression for log in standing
+            log.path.parent != where or log.compression for log in existing
         ):
-            raise self._exists(standing[0].path)
+            raise self._exists(existing[0].path)
         ours = (line for carried in self._lines(self._main) for line in carried.lines)
         count = 0
-        for item in Session(self._to.id, standing).items():
+        for item in Session(self._to.id, existing).items():
             if next(ours, None) != item.record.raw:
-                raise self._exists(standing[0].path)
+                raise self._exists(existing[0].path)
             count += 1
         if next(ours, None) is None:
-            raise self._exists(standing[0].path)
+            raise self._exists(existing[0].path)
         return count
 
-    def _write_days(self, written: int, standing: list[LogFile]) -> None:
+    def _write_days(self, written: int, existing: list[LogFile]) -> None:
         """Append to the logs of the lines' days, after what is *written*.
 
         A line never goes to an earlier day than the one before it, whatever its timestamp: read day
         by day, the lines keep their order.
         """
-        seen = _Seen()
+        seen = _Counts()
         at_home = self._comes_home_as_it_was(self._main)
-        lines = islice(self._dated(seen, standing), written, None)
+        lines = islice(self._dated(seen, existing), written, None)
         head = b"" if at_home else format_marker(WRITER)
-        paths = dict.fromkeys(log.path for log in standing)
+        paths = dict.fromkeys(log.path for log in existing)
         for path, group in groupby(lines, key=itemgetter(0)):
             with LogWriter(path, head=head, root=self._to.root) as log:
                 for batch in _batches(line for _, line in group):
@@ -413,9 +413,9 @@ class _Conversion:
         self._done.paths.extend(paths)
         self._count(self._main, seen)
 
-    def _dated(self, seen: _Seen, standing: list[LogFile]) -> Iterator[tuple[Path, bytes]]:
+    def _dated(self, seen: _Counts, existing: list[LogFile]) -> Iterator[tuple[Path, bytes]]:
         """Yield each line and the log of its day."""
-        day = max((self._began_at.date(), *(date.fromisoformat(day_of(log)) for log in standing)))
+        day = max((self._began_at.date(), *(date.fromisoformat(day_of(log)) for log in existing)))
         path = self._to.log(day)
         for carried in self._lines(self._main):
             seen.take(carried)
@@ -425,7 +425,7 @@ class _Conversion:
             yield from ((path, line) for line in carried.lines)
 
 
-class _Seen(Struct):
+class _Counts(Struct):
     """Counts what is copied."""
 
     records: int = 0
@@ -468,11 +468,11 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(os.path.expanduser(path)))
 
 
-def _meta_beside(log: Path) -> Path:
+def _meta_path(log: Path) -> Path:
     return log.with_name(f"{log.name.split('.')[0]}.meta.json")
 
 
-def _ended(carried: Iterable[CarriedLines], seen: _Seen) -> Iterator[bytes]:
+def _ended(carried: Iterable[CarriedLines], seen: _Counts) -> Iterator[bytes]:
     for each in carried:
         seen.take(each)
         yield from (line + b"\n" for line in each.lines)

@@ -98,7 +98,7 @@ class ClaudeTranslator:
         self._cwd = cwd
         self._at = began_at
         self._model = "unknown"
-        self._told = 0
+        self._count = 0
         self._tip: str | None = None
         self._uuids: set[str] = set()
         self._renamed: dict[str, str] = {}
@@ -108,7 +108,7 @@ class ClaudeTranslator:
 
     def tell(self, record: Record) -> list[Fields] | None:
         """Return the record that *record* becomes; None if it stays as it is."""
-        self._told += 1
+        self._count += 1
         if record.dialect == "claude" or not isinstance(record, Linked):
             changed = self._relinked(record)
             self.hear(record)
@@ -184,7 +184,7 @@ class ClaudeTranslator:
 
     def _made(self, what: str = "") -> str:
         """Return an id for the current record; the same one in every conversion."""
-        return uuid_of(f"{self._session_id}/{self._agent_id or ''}/{self._told}{what}")
+        return uuid_of(f"{self._session_id}/{self._agent_id or ''}/{self._count}{what}")
 
     def _relinked(self, record: Record) -> list[Fields] | None:
         """Return a record of Claude Code's with the new ids of the records it refers to."""
@@ -229,14 +229,14 @@ class ClaudeTranslator:
             return None
         model, message_id = message.get("model"), message.get("id")
         self._model = model if isinstance(model, str) and model else self._model
-        said = message.get("stop_reason")
+        reason = message.get("stop_reason")
         self._response = {
             "id": message_id if isinstance(message_id, str) and message_id else self._message_id(),
             "type": "message",
             "role": "assistant",
             "model": self._model,
             "content": blocks,
-            "stop_reason": said if isinstance(said, str) else None,
+            "stop_reason": reason if isinstance(reason, str) else None,
             "stop_sequence": None,
             "usage": _usage(message.get("usage")),
         }
@@ -266,8 +266,8 @@ class ClaudeTranslator:
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         blocks = content if isinstance(content, list) else []
-        told = (self._block(block) for block in blocks if isinstance(block, dict))
-        return [block for block in told if block is not None]
+        translated = (self._block(block) for block in blocks if isinstance(block, dict))
+        return [block for block in translated if block is not None]
 
     def _block(self, block: Fields) -> Fields | None:
         match block:
@@ -288,7 +288,7 @@ class ClaudeTranslator:
                 return block
         return None
 
-    def _call(self, given: Any, name: Any, asked: Any) -> Fields | None:
+    def _call(self, given: Any, name: Any, arguments: Any) -> Fields | None:
         """Return the block of a call; None for a duplicate, or one without a tool."""
         is_named = isinstance(given, str) and given != ""
         if not isinstance(name, str) or not name or (is_named and given in self._calls):
@@ -298,9 +298,9 @@ class ClaudeTranslator:
         call = _Open(given if fits else made, name, is_named=is_named)
         self._calls[given if is_named else call.id] = call
         self._call_ids.add(call.id)
-        if not isinstance(asked, dict):
-            asked = {} if asked is None else {"input": asked}
-        return {"type": "tool_use", "id": call.id, "name": name, "input": asked}
+        if not isinstance(arguments, dict):
+            arguments = {} if arguments is None else {"input": arguments}
+        return {"type": "tool_use", "id": call.id, "name": name, "input": arguments}
 
     def _result(self, given: Any, name: Any, content: Any, failed: Any) -> Fields | None:
         """Return the block of a result; None if no call waits for it."""
@@ -331,17 +331,17 @@ class NativeTranslator:
         if record.dialect == self._dialect:
             return None
         house = BY_NAME[record.dialect].to_house(record.fields)
-        told: list[Fields] | None = None
+        translated: list[Fields] | None = None
         if house.get("type") in ("user", "assistant"):
             tools = self._tools if self._dialect == "orchestrator" else None
-            told = in_dialect(house, self._dialect, tools)
+            translated = in_dialect(house, self._dialect, tools)
         elif house.get("type") in ("tool_use", "tool_call", "tool_result"):
-            told = [BY_NAME[self._dialect].from_house(house)]
+            translated = [BY_NAME[self._dialect].from_house(house)]
         at = record.at
         if at is not None:
             time = round(at.timestamp() * 1000) if self._dialect == "flat" else iso(at)
-            told = told and [fields | {"timestamp": time} for fields in told]
-        return told
+            translated = translated and [fields | {"timestamp": time} for fields in translated]
+        return translated
 
     def hear(self, record: Record) -> None:
         """Remember the names of tools: one dialect's results repeat those of their calls."""
@@ -363,8 +363,8 @@ def _plain(blocks: list[Fields]) -> str | list[Fields]:
     return blocks
 
 
-def _usage(said: Any) -> Fields:
-    usage = said if isinstance(said, dict) else {}
+def _usage(counted: Any) -> Fields:
+    usage = counted if isinstance(counted, dict) else {}
     return {name: 0 for name in _COUNTERS if not isinstance(usage.get(name), int)} | {
         key: value for key, value in usage.items() if key not in _COUNTERS or isinstance(value, int)
     }

@@ -60,8 +60,8 @@ def branches_of(tree: Tree) -> list[Branch]:
     """From these records upwards, everything is already in a branch."""
     steps_at: dict[str, int] = {}
     # The sidechains of a main log are agents, not branches, unless it is all sidechain.
-    said = last_said(tree.tips, with_sidechains=main is not None and main.is_sidechain)
-    others = sorted(said, key=lambda node: -node.position)
+    leaves = last_said(tree.tips, with_sidechains=main is not None and main.is_sidechain)
+    others = sorted(leaves, key=lambda node: -node.position)
     for tip in (main, *others) if main else ():
         path: list[Node] = []
         above: Node | None = None

@@ -125,7 +125,7 @@ def _compactions(tree: Tree, read: Read, thread: list[Node]) -> Iterator[_Cut]:
     boundaries = [node for node in tree.nodes if node.is_boundary]
     claimed: set[str] = set()
     for boundary, record in read(boundaries):
-        summary = _words_behind(boundary, words, place)
+        summary = _summary_after(boundary, words, place)
         if summary is not None:
             claimed.add(summary[0].uuid)
         cut = _compaction(tree, thread, place, (boundary, record), summary)
@@ -155,8 +155,8 @@ def _compaction(
 ) -> _Cut | None:
     """Return the cut that a boundary makes in *thread*; None if it does not concern this thread."""
     boundary, record = marked
-    said = record.compact_metadata if isinstance(record, System) else None
-    kept, lost, anchor = _kept(tree, said if isinstance(said, dict) else {})
+    metadata = record.compact_metadata if isinstance(record, System) else None
+    kept, lost, anchor = _kept(tree, metadata if isinstance(metadata, dict) else {})
     node = summary[0] if summary else None
     if boundary.uuid in place:
         index = place[boundary.uuid]
@@ -179,7 +179,7 @@ def _compaction(
         boundary=boundary,
         until=next(before, None),
         named=boundary.logical_parent_uuid,
-        messages=_count(said, "messagesSummarized"),
+        messages=_count(metadata, "messagesSummarized"),
         kept=tuple(kept),
         lost=tuple(lost),
         kept_come_first=bool(kept) and anchor == boundary.uuid,
@@ -199,7 +199,7 @@ def _compact_summaries(tree: Tree, read: Read) -> dict[str, tuple[Node, User]]:
     }
 
 
-def _words_behind(
+def _summary_after(
     boundary: Node, words: dict[str, tuple[Node, User]], place: dict[str, int]
 ) -> tuple[Node, User] | None:
     """Return a compaction's summary: the first below its boundary before the next one.
@@ -215,9 +215,9 @@ def _words_behind(
     return None
 
 
-def _kept(tree: Tree, said: dict[str, Any]) -> tuple[list[Node], list[str], str | None]:
+def _kept(tree: Tree, metadata: dict[str, Any]) -> tuple[list[Node], list[str], str | None]:
     """Return the records that a compaction kept, those that are missing, and the anchor."""
-    messages, segment = said.get("preservedMessages"), said.get("preservedSegment")
+    messages, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
     if isinstance(messages, dict):
         named = messages.get("uuids")
         uuids = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
@@ -314,11 +314,11 @@ def _order(node: Node) -> tuple[int, int]:
     return node.log, node.offset
 
 
-def _count(said: Any, key: str) -> int | None:
-    found = said.get(key) if isinstance(said, dict) else None
+def _count(metadata: Any, key: str) -> int | None:
+    found = metadata.get(key) if isinstance(metadata, dict) else None
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
-def _text(said: dict[str, Any], key: str) -> str | None:
-    found = said.get(key)
+def _text(metadata: dict[str, Any], key: str) -> str | None:
+    found = metadata.get(key)
     return found if isinstance(found, str) else None

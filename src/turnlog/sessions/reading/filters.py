@@ -147,8 +147,8 @@ def _with_blocks(record: Spoken, rest: tuple[Any, ...]) -> Record:
             made = None
         if isinstance(made, type(record)) and made.blocks == rest:
             return made
-    said = replace(record.message, content=rest) if record.message else None
-    return replace(record, raw=b"", message=said)
+    message = replace(record.message, content=rest) if record.message else None
+    return replace(record, raw=b"", message=message)
 
 
 def _is_blank(block: Any) -> bool:

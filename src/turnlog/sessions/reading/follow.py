@@ -108,7 +108,7 @@ class _Following:
         if main is None:
             return
         if main.kind == "day":
-            for path in _beside(main.path, "day"):
+            for path in _neighbours(main.path, "day"):
                 if path not in known:
                     yield structs.replace(main, path=path)
             return
@@ -116,7 +116,7 @@ class _Following:
             if path not in known:
                 yield _agent_log(main, path)
         # Older programs put agents' logs next to the main one; only their records name the session.
-        for path in _beside(main.path, "agent"):
+        for path in _neighbours(main.path, "agent"):
             if path not in known and path not in self._strangers:
                 owner = owner_in(path)
                 if owner == self._id:
@@ -192,7 +192,7 @@ def _agent_log(main: LogFile, path: Path) -> LogFile:
     return structs.replace(main, path=path, kind="agent", agent_id=agent_id, compression=None)
 
 
-def _beside(main: Path, kind: str) -> Iterator[Path]:
+def _neighbours(main: Path, kind: str) -> Iterator[Path]:
     """Return the plain logs of a *kind* in the main log's directory."""
     try:
         names = sorted(os.listdir(main.parent))

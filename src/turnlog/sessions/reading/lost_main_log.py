@@ -26,14 +26,14 @@ class LostSession(Session):
         for log in self.logs:
             for item in self.read(log):
                 seen.take(item.record)
-        told, life = seen.summary, seen.life
+        seen_summary, life = seen.summary, seen.life
         summary = SessionSummary(
-            started_at=told.started_at,
-            last_active_at=told.last_active_at,
-            cwd=told.cwd,
-            git_branch=told.git_branch,
-            version=told.version,
-            models=told.models,
+            started_at=seen_summary.started_at,
+            last_active_at=seen_summary.last_active_at,
+            cwd=seen_summary.cwd,
+            git_branch=seen_summary.git_branch,
+            version=seen_summary.version,
+            models=seen_summary.models,
         )
         return MetadataFold(summary=summary, life=life)
 

@@ -73,8 +73,8 @@ def _is_for_people_only(record: User) -> bool:
 
 def _blocks(record: Record) -> list[Message]:
     if isinstance(record, Call):
-        asked = record.input if isinstance(record.input, dict) else {}
-        return [{"type": "tool_use", "id": record.call_id, "name": record.name, "input": asked}]
+        arguments = record.input if isinstance(record.input, dict) else {}
+        return [{"type": "tool_use", "id": record.call_id, "name": record.name, "input": arguments}]
     if isinstance(record, Result):
         answer = record.content if isinstance(record.content, str) else str(record.content)
         block = {"type": "tool_result", "tool_use_id": record.call_id, "content": answer}
@@ -260,8 +260,8 @@ def _begins(item: Node | Record, seen: set[_Key]) -> bool:
     if isinstance(item, Node):
         response: str | None = item.message_id
     else:
-        said = item.message if isinstance(item, Assistant) else None
-        response = said.id if said else None
+        message = item.message if isinstance(item, Assistant) else None
+        response = message.id if message else None
     # A duplicate record, as resuming once wrote, is one record.
     key = ("response", response) if response else ("record", item.uuid)
     if key in seen:

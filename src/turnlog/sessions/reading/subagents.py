@@ -181,16 +181,16 @@ class Traces(Struct):
             )
         self.call_of_agent[agent] = call_id
 
-    def _see_call(self, call_id: str, uuid: str | None, asked: Any) -> None:
+    def _see_call(self, call_id: str, uuid: str | None, arguments: Any) -> None:
         if self.caller is None:
             self.waiting[call_id] = None
         self.spawns[call_id] = Spawn(
             call_id=call_id,
             uuid=uuid,
             caller=self.caller or self.sidechain_of.get(uuid or ""),
-            kind=_text(asked, "subagent_type"),
-            description=_text(asked, "description"),
-            prompt=_text(asked, "prompt"),
+            kind=_text(arguments, "subagent_type"),
+            description=_text(arguments, "description"),
+            prompt=_text(arguments, "prompt"),
         )
 
 
@@ -289,17 +289,17 @@ class _FreeCalls:
 def read_meta(log: Path) -> dict[str, Any]:
     """Read the ``.meta.json`` of an agent's log; empty if missing or unreadable."""
     try:
-        beside = log.with_name(f"{log.name.split('.')[0]}.meta.json")
-        value = msgspec.json.decode(beside.read_bytes())
+        path = log.with_name(f"{log.name.split('.')[0]}.meta.json")
+        value = msgspec.json.decode(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def _by_agent(told: Iterable[Mapping[str, str]]) -> dict[str, list[str]]:
+def _by_agent(sources: Iterable[Mapping[str, str]]) -> dict[str, list[str]]:
     """Return all calls that mention each agent."""
     found: dict[str, list[str]] = {}
-    for calls in told:
+    for calls in sources:
         for agent, call in calls.items():
             found.setdefault(agent, []).append(call)
     return found

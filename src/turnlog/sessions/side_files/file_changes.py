@@ -145,31 +145,31 @@ class FileTraces(Struct):
         # What is in the snapshot is from when the message was sent, and stays.
         found.files.setdefault(path, _kept(record.backup))
 
-    def _see_call(self, call_id: str, name: str, asked: Any) -> None:
+    def _see_call(self, call_id: str, name: str, arguments: Any) -> None:
         key = WRITERS.get(name)
-        path = text_of(asked.get(key)) if key and isinstance(asked, dict) else None
+        path = text_of(arguments.get(key)) if key and isinstance(arguments, dict) else None
         if path is not None:
             self._asked[call_id] = (name, path)
 
     def _see_result(
         self, call_id: str, record: Spoken, agent_id: str | None, *, is_error: bool
     ) -> None:
-        asked = self._asked.pop(call_id, None)
-        told = record.tool_use_result if isinstance(record, User) else None
-        told = told if isinstance(told, dict) else {}
-        path = text_of(told.get("filePath"))
-        if is_error or (asked is None and (path is None or "structuredPatch" not in told)):
+        call = self._asked.pop(call_id, None)
+        result = record.tool_use_result if isinstance(record, User) else None
+        result = result if isinstance(result, dict) else {}
+        path = text_of(result.get("filePath"))
+        if is_error or (call is None and (path is None or "structuredPatch" not in result)):
             return
-        tool, wanted = asked or (text_of(told.get("type")) or "edit", "")
-        self._edited(path or wanted, tool, record, agent_id, told)
+        tool, wanted = call or (text_of(result.get("type")) or "edit", "")
+        self._edited(path or wanted, tool, record, agent_id, result)
 
     def _edited(
-        self, path: str, tool: str, record: Linked, agent_id: str | None, told: Any
+        self, path: str, tool: str, record: Linked, agent_id: str | None, result: Any
     ) -> None:
-        hunks = told.get("structuredPatch") if told else None
+        hunks = result.get("structuredPatch") if result else None
         patch = _patch(hunks)
         lines = patch.splitlines()
-        content = text_of(told.get("content")) if told else None
+        content = text_of(result.get("content")) if result else None
         if not lines and content is not None:  # A new file has no patch: all of it was added.
             added: int | None = len(content.splitlines())
             removed: int | None = 0

@@ -280,9 +280,9 @@ def _key(version: Version | Kept) -> object:
 
 def _items(home: Home, session_id: str, problems: list[Problem]) -> Iterator[Item]:
     """Yield the kept versions of a session in one home, in any layout."""
-    beside = home.path.parent if home.path.name == "sessions" else home.path
+    root = home.path.parent if home.path.name == "sessions" else home.path
     kept = side_files(home, session_id).file_history
-    snapshots = beside / "snapshots" / session_id
+    snapshots = root / "snapshots" / session_id
     walk = DirectoryWalk(problems)
     for directory in (kept, snapshots if snapshots.is_dir() else None):
         if directory is not None:

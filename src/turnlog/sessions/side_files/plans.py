@@ -96,10 +96,10 @@ def _trace(record: Linked, session_id: str | None) -> PlanTrace | None:
         file_path = record.attachment.get("planFilePath")
         text = text_of(record.attachment.get("planContent"))
     elif isinstance(record, User):
-        told = record.tool_use_result if isinstance(record.tool_use_result, dict) else {}
-        text = text_of(record.plan_content) or text_of(told.get("plan"))
+        result = record.tool_use_result if isinstance(record.tool_use_result, dict) else {}
+        text = text_of(record.plan_content) or text_of(result.get("plan"))
         # Many results have a file path; it is a plan's only if there is a plan.
-        file_path = told.get("filePath") if "plan" in told else None
+        file_path = result.get("filePath") if "plan" in result else None
     slug = text_of(record.slug)
     name = _file_name(file_path)
     if slug is None and name is None and not text:

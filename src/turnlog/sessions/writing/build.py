@@ -90,8 +90,8 @@ def tag(word: str) -> Fields:
 
 def labels(called: str | None, tagged: str | None) -> list[Fields]:
     """Return the records that set title and tag; None leaves one as it is."""
-    said = [title(called)] if called is not None else []
-    return said if tagged is None else [*said, tag(tagged)]
+    records = [title(called)] if called is not None else []
+    return records if tagged is None else [*records, tag(tagged)]
 
 
 def text(words: str) -> Fields:

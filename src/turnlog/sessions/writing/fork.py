@@ -39,18 +39,18 @@ def fork_records(
     """
     nodes = thread_to(session, at)
     renamed = {node.uuid: str(uuid4()) for node in nodes}
-    teller = _teller(session)
+    translator = _translator(session)
     for node, record in session.records(nodes):
-        said = record.fields
+        copied = record.fields
         if record.dialect == "claude":
-            teller.hear(record)
+            translator.hear(record)
         elif for_claude:
-            told = teller.tell(record)
-            if not told:
+            translated = translator.tell(record)
+            if not translated:
                 continue
             # Those dialects have no parents: each record follows the one before.
-            said = {key: value for key, value in told[0].items() if key not in _LINKS}
-        fields = {key: value for key, value in said.items() if key not in _LEFT_BEHIND}
+            copied = {key: value for key, value in translated[0].items() if key not in _LINKS}
+        fields = {key: value for key, value in copied.items() if key not in _LEFT_BEHIND}
         for link in _LINKS:
             if fields.get(link) is not None:
                 fields[link] = _link(node, fields[link], renamed)
@@ -88,7 +88,7 @@ def thread_to(session: Session, at: str | None) -> list[Node]:
     return sorted(nodes, key=lambda node: node.position)
 
 
-def _teller(session: Session) -> ClaudeTranslator:
+def _translator(session: Session) -> ClaudeTranslator:
     began_at = session.summary.started_at or datetime.now(UTC)
     cwd = session.summary.cwd or os.getcwd()
     return ClaudeTranslator(session_id="", former_id=session.id, cwd=cwd, began_at=began_at)

@@ -75,13 +75,13 @@ class DatedWriter(SessionWriter):
 
     def _append(self, records: Records) -> list[str | None]:
         """Append *records* in one write to today's log, each following the one before."""
-        self._turn_page()
+        self._move_to_today()
         return super()._append(records)
 
-    def _say_goodbye(self) -> None:
+    def _mark_end(self) -> None:
         """Record the end in today's log."""
-        self._turn_page()
-        super()._say_goodbye()
+        self._move_to_today()
+        super()._mark_end()
 
     def _head(self) -> bytes:
         return format_marker(WRITER)  # Of the log, not of the session: others share it.
@@ -108,7 +108,7 @@ class DatedWriter(SessionWriter):
             if isinstance(item, Placed) and self._is_mine(item.record):
                 self._see(item.record)
 
-    def _turn_page(self) -> None:
+    def _move_to_today(self) -> None:
         """Continue in today's log."""
         day = self._clock().date()
         if day == self._day:
@@ -165,8 +165,8 @@ class FlatWriter(SessionWriter):
             self._save()
         return uuids
 
-    def _label(self, said: Records) -> None:
-        super()._label(said)
+    def _label(self, records: Records) -> None:
+        super()._label(records)
         self._save()
 
     def _head(self) -> bytes:

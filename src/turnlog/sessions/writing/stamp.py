@@ -73,27 +73,31 @@ class RecordStamper:
                 f"a {type(record).__name__} is not a record",
                 hint="turnlog.build makes records, as in build.user(text)",
             )
-        said = record.fields or _unsaid(record) if isinstance(record, Record) else dict(record)
-        said = _with_uuids_as_text(said)
-        kind = said.get("type")
+        fields = (
+            record.fields or _fields_without_line(record)
+            if isinstance(record, Record)
+            else dict(record)
+        )
+        fields = _with_uuids_as_text(fields)
+        kind = fields.get("type")
         if not isinstance(kind, str) or not kind:
             raise UsageError("a record needs a type", hint='such as {"type": "user", …}')
-        self._check_session(said)
-        if said.get("sessionId", "") is None:
-            del said["sessionId"]
+        self._check_session(fields)
+        if fields.get("sessionId", "") is None:
+            del fields["sessionId"]
         if self.dialect != "claude":
             # The log's dialect has no parents: records it cannot hold follow the one before, too.
-            said = {key: value for key, value in said.items() if key not in _LINKS}
-            spoken = dialect_of(said).NAME
-            if spoken == self.dialect:
-                return [self._native(said, now)]
-            parts = in_dialect(said, self.dialect, self._tools) if spoken == "claude" else None
+            fields = {key: value for key, value in fields.items() if key not in _LINKS}
+            dialect = dialect_of(fields).NAME
+            if dialect == self.dialect:
+                return [self._native(fields, now)]
+            parts = in_dialect(fields, self.dialect, self._tools) if dialect == "claude" else None
             if parts:
                 return self._placed_parts(parts, now)
         if kind in TREE_TYPES:
-            return [self._linked(said, tip, now)]
+            return [self._linked(fields, tip, now)]
         stamp = {"timestamp": iso(now)} if kind == "queue-operation" else {}
-        return [{**said, "sessionId": self.session_id, **stamp, **said}]
+        return [{**fields, "sessionId": self.session_id, **stamp, **fields}]
 
     def stamped(self, record: Record | Mapping[str, Any], now: datetime) -> list[Fields]:
         """Return the lines for *record*, to be placed again when their parent is known."""
@@ -110,7 +114,7 @@ class RecordStamper:
             elif isinstance(record, Spoken):
                 self._tools.update((call.id, call.name) for call in record.calls)
 
-    def _linked(self, said: Fields, tip: str | None, now: datetime) -> Fields:
+    def _linked(self, fields: Fields, tip: str | None, now: datetime) -> Fields:
         """Place a record in Claude Code's shape."""
         placed: Fields = {
             "parentUuid": tip,
@@ -123,7 +127,7 @@ class RecordStamper:
         }
         if self.agent_id is not None:
             placed["agentId"] = self.agent_id
-        placed |= said
+        placed |= fields
         placed.setdefault("uuid", str(uuid4()))
         placed.setdefault("timestamp", iso(now))
         return placed
@@ -135,9 +139,9 @@ class RecordStamper:
             part.setdefault("uuid", str(uuid5(_PARTS, f"{first}/{number}")))
         return [self._native(part, now) for part in parts]
 
-    def _native(self, said: Fields, now: datetime) -> Fields:
+    def _native(self, fields: Fields, now: datetime) -> Fields:
         """Place a record in the log's own dialect, which has no parents."""
-        placed = dict(said)
+        placed = dict(fields)
         placed.setdefault("uuid", str(uuid4()))
         if self.dialect == "flat":
             placed.setdefault("timestamp", round(now.timestamp() * 1000))
@@ -150,8 +154,8 @@ class RecordStamper:
             self._tools[call_id] = name
         return placed
 
-    def _check_session(self, said: Mapping[str, Any]) -> None:
-        named = said.get("sessionId")
+    def _check_session(self, fields: Mapping[str, Any]) -> None:
+        named = fields.get("sessionId")
         if named is not None and named != self.session_id:
             raise UsageError(
                 f"a record of session {named} does not belong to session {self.session_id}",
@@ -159,7 +163,7 @@ class RecordStamper:
             )
 
 
-def _unsaid(record: Record) -> Fields:
+def _fields_without_line(record: Record) -> Fields:
     """Return the fields of a record that was never a line."""
     found: Fields = loads(encode(record))
     return found
@@ -170,12 +174,12 @@ def names_itself(record: Record | Mapping[str, Any]) -> bool:
     return (record.uuid if isinstance(record, Record) else record.get("uuid")) is not None
 
 
-def _with_uuids_as_text(said: Mapping[str, Any]) -> Fields:
+def _with_uuids_as_text(given: Mapping[str, Any]) -> Fields:
     """Return the fields of a record with its uuids as strings; raise if one is anything else.
 
     Readers ignore a uuid that is not a string: the thread would end there.
     """
-    fields = dict(said)
+    fields = dict(given)
     for key in _UUIDS & fields.keys():
         value = fields[key]
         if isinstance(value, UUID):

@@ -179,12 +179,12 @@ class StreamedMessage:
             self._stray(event, "the message had begun already")
         else:
             self._started = True
-            said = {key: value for key, value in message.items() if value is not None}
-            self._take_usage(said.pop("usage", None), event)
-            content = said.pop("content", ())
+            fields = {key: value for key, value in message.items() if value is not None}
+            self._take_usage(fields.pop("usage", None), event)
+            content = fields.pop("content", ())
             for block in content if isinstance(content, list | tuple) else (content,):
                 self._begin(len(self._at), block, event)
-            self._message |= said
+            self._message |= fields
 
     def _take_changes(self, event: Mapping[str, Any]) -> None:
         """Apply what comes at the end: the stop reason, and the counters, which are totals."""
@@ -308,9 +308,9 @@ class _StreamedBlock:
         return isinstance(piece, str)
 
     def _put(self, delta: Mapping[str, Any], *keys: str) -> bool:
-        told = {key: delta[key] for key in keys if delta.get(key) is not None}
-        self.fields |= told
-        return bool(told)
+        values = {key: delta[key] for key in keys if delta.get(key) is not None}
+        self.fields |= values
+        return bool(values)
 
 
 def _index(event: Mapping[str, Any]) -> int | None:

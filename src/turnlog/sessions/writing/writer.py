@@ -225,7 +225,7 @@ class SessionWriter(Shared):
         """Append a record of turnlog's own; other readers ignore it."""
         if not self._opened:
             self._append(())
-        self._say(self._placer.mark(event, self._clock(), **more))
+        self._append_mark(self._placer.mark(event, self._clock(), **more))
 
     def agent(self, agent_id: str | None = None) -> SessionWriter:
         """Start an agent: a log of its own in the same session. Without an id it gets a new one."""
@@ -258,7 +258,7 @@ class SessionWriter(Shared):
         if not self._closed:
             try:
                 if self._opened:
-                    self._say_goodbye()
+                    self._mark_end()
                     self._opened = False
             finally:
                 self._leave()
@@ -329,13 +329,13 @@ class SessionWriter(Shared):
             raise
         return uuids
 
-    def _label(self, said: Records) -> None:
+    def _label(self, records: Records) -> None:
         """Append title and tag, if given."""
-        if said:
-            self._append(said)
+        if records:
+            self._append(records)
 
-    def _say_goodbye(self) -> None:
-        self._say(self._placer.mark("ended", self._clock()))
+    def _mark_end(self) -> None:
+        self._append_mark(self._placer.mark("ended", self._clock()))
 
     def _head(self) -> bytes:
         """Return the first lines of a new log."""
@@ -394,7 +394,7 @@ class SessionWriter(Shared):
         assert isinstance(found, kind)
         return found
 
-    def _say(self, line: dict[str, Any]) -> None:
+    def _append_mark(self, line: dict[str, Any]) -> None:
         self._take_own([line], self._append_after(lambda news: self._after(news, line)))
 
     def _after(self, news: News, *lines: dict[str, Any]) -> tuple[dict[str, Any], ...]:
