@@ -30,9 +30,9 @@ from turnlog.formats import is_uuid
 from turnlog.index.ids import AGENT, OFFSET_BITS, short_uuid
 from turnlog.mcp.context import KnownSession
 from turnlog.mcp.pointers import OFFSETS, extent, instant_text
+from turnlog.records.call_lines import call_text
 from turnlog.records.record import Record
-from turnlog.records.call_lines import call_text as asked_words
-from turnlog.records.record import one_line
+from turnlog.text import one_line
 
 _LOOKED_AT: Final = 40
 """So many records are read for the last words of a turn."""
@@ -303,4 +303,4 @@ def call_line(record: Record | None, block: int) -> str:
     if given is None:
         return ""
     cwd = getattr(record, "cwd", None)
-    return one_line(asked_words(given, cwd if isinstance(cwd, str) else None).text, _LINE)
+    return one_line(call_text(given, cwd if isinstance(cwd, str) else None).text, _LINE)

@@ -7,8 +7,8 @@ UsageEntry, and ``responses`` decides which count. Assistant records of every di
 summaries of whole runs. Further passes that a response's own figures leave out are in
 ``iterations`` (an advisor's, compaction of the context); each is an entry of its own.
 
-Lines are tried with up to three decoders: one which accepts exactly today's usage object and skips
-everything else, one that accepts at memory speed, and the full ``decode``.
+Lines are tried with up to two decoders: ``decode_line``, which accepts exactly today's usage object
+and skips everything else, and the full ``decode``.
 """
 
 from __future__ import annotations

@@ -334,14 +334,3 @@ def _parsed(text: str) -> Fields:
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {UNPARSED: text}
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):  # NaN, Infinity, 1e999: not valid JSON numbers.
-        raise ValueError(number)
-    return value
-
-
-# strict=False: a raw newline inside a string is invalid, but its meaning is clear.
-_decoder = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
