@@ -53,7 +53,7 @@ def _session(number: int, project: str, title: str, doing: Doing, **more: Any) -
         "waiting_for": None,
         "prompt": None,
         "calls": [],
-        "agents": 0,
+        "subagents": 0,
         "model": "claude-opus-5-5",
         "context_window": 200_000,
     }
@@ -61,7 +61,7 @@ def _session(number: int, project: str, title: str, doing: Doing, **more: Any) -
 
 
 def _call(tool: str, words: str, agent: str | None = None) -> LiveCall:
-    return LiveCall(tool=tool, asked=words, at=None, agent=agent)
+    return LiveCall(tool=tool, asked=words, at=None, subagent=agent)
 
 
 def _document() -> LiveDocument:
@@ -76,7 +76,7 @@ def _document() -> LiveDocument:
                  cost_usd="7.02", context_tokens=131_000, cache_read=6_400_000),
         _session(3, "orchard", "Write the release notes for 2.4", Doing.CALLING, seconds=61,
                  calls=[_call("Task", "read"), _call("Grep", "BREAKING CHANGE in src", "a1")],
-                 agents=2, cost_usd="1.20", context_tokens=42_000, cache_read=800_000),
+                 subagents=2, cost_usd="1.20", context_tokens=42_000, cache_read=800_000),
         _session(4, "site", "Sketch the new landing page", Doing.THINKING, seconds=8,
                  prompt="Try a quieter colour for the headline",
                  cost_usd="0.41", context_tokens=24_000, cache_read=190_000),

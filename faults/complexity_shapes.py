@@ -608,7 +608,7 @@ def _mcp(tool: str, **arguments: Any) -> Callable[[Path], None]:
 
 VIEWS: dict[str, Callable[[Path], None]] = {
     "show": _command("show", SESSION),
-    "show --full": _command("show", SESSION, "--full", "--agents", "--thinking"),
+    "show --full": _command("show", SESSION, "--full", "--subagents", "--thinking"),
     "show --json": _command("show", SESSION, "--json"),
     "show --branches": _command("show", SESSION, "--branches"),
     "show --context": _command("show", SESSION, "--context"),

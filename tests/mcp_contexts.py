@@ -36,27 +36,27 @@ HOSTILE = f"{FORGED} {ACTIVE} {SECRET.text} {PASSWORD.text}"
 class Log:
     """A log that is written record by record, and says the hostile text wherever it can."""
 
-    def __init__(self, home, session, project, *, word="", hostile=HOSTILE, agent=None):
-        self.session, self.project, self.agent = session, project, agent
+    def __init__(self, home, session, project, *, word="", hostile=HOSTILE, subagent=None):
+        self.session, self.project, self.subagent = session, project, subagent
         self.said = f"{word} {hostile}"
         self.count = 0
         self.lines = []
         key = re.sub("[^A-Za-z0-9]", "-", project)
-        name = f"{session}/subagents/agent-{agent}" if agent else session
+        name = f"{session}/subagents/agent-{subagent}" if subagent else session
         self.path = home / "projects" / key / f"{name}.jsonl"
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
     @property
     def uuid(self):
         """The uuid of the latest record."""
-        part = "4a00" if self.agent else "4000"  # Two records never share a uuid.
+        part = "4a00" if self.subagent else "4000"  # Two records never share a uuid.
         return f"{self.count:08x}-{self.session[0] * 4}-{part}-8000-{self.count:012x}"
 
     def add(self, **record):
         parent = self.uuid if self.count else None
         self.count += 1
         at = BEGAN_AT + timedelta(minutes=self.count)
-        more = {"isSidechain": True, "agentId": self.agent} if self.agent else {}
+        more = {"isSidechain": True, "agentId": self.subagent} if self.subagent else {}
         common = {
             "uuid": self.uuid,
             "parentUuid": parent,
@@ -75,7 +75,7 @@ class Log:
     def answer(self, *blocks, output=50):
         usage = {"input_tokens": 10, "output_tokens": output, "cache_read_input_tokens": 100}
         message = {
-            "id": f"msg_{self.session[:4]}{self.agent}{self.count}",
+            "id": f"msg_{self.session[:4]}{self.subagent}{self.count}",
             "role": "assistant",
             "type": "message",
             "model": "claude-opus-4-8",
@@ -83,11 +83,11 @@ class Log:
             "usage": usage,
         }
         return self.add(
-            type="assistant", requestId=f"req_{self.agent}{self.count}", message=message
+            type="assistant", requestId=f"req_{self.subagent}{self.count}", message=message
         )
 
     def call(self, tool, result, *, is_error=False, **given):
-        call_id = f"toolu_{self.session[:4]}{self.agent or ''}{self.count}"
+        call_id = f"toolu_{self.session[:4]}{self.subagent or ''}{self.count}"
         self.answer({"type": "tool_use", "id": call_id, "name": tool, "input": given})
         block = {
             "type": "tool_result", "tool_use_id": call_id, "content": result, "is_error": is_error,
@@ -139,10 +139,10 @@ def make_home(directory):
     """Write the world's home."""
     home = directory / "home"
     Log(home, ONE, ORCHARD).say_everything()
-    Log(home, ONE, ORCHARD, agent="a1b2c3").say_everything()
+    Log(home, ONE, ORCHARD, subagent="a1b2c3").say_everything()
     Log(home, TWO, PRESS).say_everything()
     Log(home, OUT, OUTSIDE, word=HUSHED).say_everything()
-    Log(home, OUT, OUTSIDE, word=HUSHED, agent="a9b9c9").say_everything()
+    Log(home, OUT, OUTSIDE, word=HUSHED, subagent="a9b9c9").say_everything()
     said = {ONE: HOSTILE, OUT: f"{HUSHED} {HOSTILE}"}
     for session, each in said.items():
         beside(home, session, each)

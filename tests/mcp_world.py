@@ -24,7 +24,7 @@ from turnlog.sessions.writing import build
 
 ORCHARD, PRESS, VAULT = "/home/ada/orchard", "/home/ada/orchard/press", "/home/ada/orchard-vault"
 ONE, TWO, OUT = (f"{each * 8}-bbbb-4bbb-8bbb-{each * 12}" for each in "12e")
-AGENT = "a1b2c3"
+SUBAGENT = "a1b2c3"
 OPUS, HAIKU = "claude-opus-4-6", "claude-haiku-4-5"
 TREE = f"{ORCHARD}/src/tree.py"
 
@@ -99,8 +99,8 @@ def write_one(store):
         log.call("Read", {"file_path": TREE}, "seven\ntrees")
         log.call("Grep", {"pattern": "pear", "path": ORCHARD}, None)
         log.answer("Watered.", model=HAIKU)
-        with writer.agent(AGENT) as agent:
-            its = Writing(agent, datetime(2026, 11, 1, 10, 40, tzinfo=UTC))
+        with writer.subagent(SUBAGENT) as subagent:
+            its = Writing(subagent, datetime(2026, 11, 1, 10, 40, tzinfo=UTC))
             its.prompt("count the pears")
             its.call("Read", {"file_path": f"{ORCHARD}/pears.txt"}, "nine pears", model=HAIKU)
             its.answer("Nine pears.", model=HAIKU)

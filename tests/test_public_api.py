@@ -15,7 +15,7 @@ PROJECT = "/srv/kites"
 
 @pytest.fixture
 def store(tmp_path):
-    with turnlog.open(tmp_path / "agent") as opened:
+    with turnlog.open(tmp_path / "subagent") as opened:
         yield opened
 
 

@@ -32,7 +32,7 @@ async def test_a_session_is_written_and_read(store, tmp_path):
         first = await session.append(build.user("How many apples?"))
         (second,) = await session.append_many([build.assistant("Two.", model="m")])
         await session.update(title="Apples")
-        async with await session.agent("a1") as helper:
+        async with await session.subagent("a1") as helper:
             await helper.append(build.user("Count"))
     records = [record async for record in store.read("s-1")]
     assert [record.uuid for record in records] == [first, second]

@@ -14,7 +14,7 @@ from turnlog.errors import UsageError
 
 @pytest.fixture
 def store(tmp_path):
-    with turnlog.open(tmp_path / "agent") as opened:
+    with turnlog.open(tmp_path / "subagent") as opened:
         with opened.create(project=tmp_path / "kites", session_id="one") as session:
             session.append(turnlog.build.user("Why does the flaky retry fail?"))
             session.append(turnlog.build.assistant("The clock moved.", model="claude-sonnet-4-5"))
@@ -86,7 +86,7 @@ def test_costs_are_the_documents_that_the_command_prints(tmp_path, monkeypatch, 
     (tmp_path / "own" / "config.toml").write_text("[budgets]\nmonthly = 0.01\n")
     now = datetime.now(UTC)
     usage = {"input_tokens": 1000, "output_tokens": 100_000}
-    home = tmp_path / "agent"
+    home = tmp_path / "subagent"
     with turnlog.open(home) as store:
         with store.create(project=tmp_path / "kites", session_id="one") as session:
             for number, days in enumerate((0, 0, 8)):

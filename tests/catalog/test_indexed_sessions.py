@@ -86,14 +86,14 @@ def make_home(home):
         user("ÜBER kites", 3, day=3, gitBranch="main"),
         answer("m2", 600, day=3, model="claude-haiku-4-5-20251001", gitBranch="feature/x"),
     )
-    agent = write(
+    subagent = write(
         home,
         2,
         user("look", isSidechain=True, agentId="b1", gitBranch="agents/own"),
         answer("m3", 700, day=3, tools=["Grep"] * 3, isSidechain=True, agentId="b1"),
         name=f"{session_id(2)}/subagents/agent-b1.jsonl",
     )
-    assert agent.exists()
+    assert subagent.exists()
     for number, text in enumerate(HOSTILE, 10):
         write(
             home,
@@ -108,7 +108,7 @@ def make_home(home):
     packed = write(home, 33, user("Packed", 33), answer("m33", 34))
     packed.with_suffix(".jsonl.gz").write_bytes(gzip.compress(packed.read_bytes()))
     packed.unlink()
-    write(home, 34, user("An agent's", 34, isSidechain=True), answer("m34", 35, isSidechain=True))
+    write(home, 34, user("A subagent's", 34, isSidechain=True), answer("m34", 35, isSidechain=True))
     opened = mark(35, "opened", process=DEAD)
     write(home, 35, opened, user("Crashed", 40))
     write(home, 36, user("Resumed", 41), mark(36, "opened"), mark(36, "ended"), mark(36, "opened"))
@@ -153,7 +153,7 @@ def corpus():
 
 def shared(row):
     """What both lists tell of a session, but for what needs the whole log."""
-    left_out = {"records", "title", "models", "agents", "last_active_at"}
+    left_out = {"records", "title", "models", "subagents", "last_active_at"}
     return {
         each: getattr(row, each) for each in SessionRow.__struct_fields__ if each not in left_out
     }
@@ -179,7 +179,7 @@ def test_the_list_is_the_bare_one(homes, index):
     assert indexed.total == bare.total
     known = {row.id: row for row in indexed.sessions}
     for row in bare.sessions:
-        assert (row.title, row.agents) == (known[row.id].title, known[row.id].agents)
+        assert (row.title, row.subagents) == (known[row.id].title, known[row.id].subagents)
         assert row.records == known[row.id].records
     times = [row.last_active_at for row in indexed.sessions]
     assert times == sorted(times, reverse=True)
@@ -191,8 +191,8 @@ def test_the_samples_are_listed_alike():
     with open_fresh(homes) as index:
         indexed = list_indexed(index, now=NOON).sessions
     assert_same(bare, indexed)
-    assert [(row.id, row.title, row.agents) for row in bare] == [
-        (row.id, row.title, row.agents) for row in indexed
+    assert [(row.id, row.title, row.subagents) for row in bare] == [
+        (row.id, row.title, row.subagents) for row in indexed
     ]
 
 
@@ -202,7 +202,7 @@ def test_the_corpus_is_listed_alike(corpus):
     indexed = {row.id: row for row in list_indexed(index, gone=False, now=NOON).sessions}
     assert_same(list(bare.values()), list(indexed.values()))
     for each, row in bare.items():
-        assert (row.title, row.agents) == (indexed[each].title, indexed[each].agents)
+        assert (row.title, row.subagents) == (indexed[each].title, indexed[each].subagents)
 
 
 def test_titles_and_counts_of_the_corpus_are_those_of_the_whole_logs(corpus):
@@ -241,7 +241,7 @@ def test_tokens_are_the_ledgers(place, request, homes):
             assert getattr(row, name) == expected.get(row.id, Counter())[name]
     totals = sum(expected.values(), Counter())
     assert totals["messages"] == len(responses) > 0
-    # Nothing is lost: what the agents among the sessions used is in the projects.
+    # Nothing is lost: what the subagents among the sessions used is in the projects.
     projects = list_projects(index).projects
     for name in ("messages", *COUNTERS):
         assert sum(getattr(row, name) for row in projects) == totals[name]
@@ -309,15 +309,15 @@ FILTERS = [
      lambda row: began(row) < MARCH_4 <= row.last_active_at + timedelta(days=1)),
     ({"has_damage": True}, lambda row: row.damages > 0),
     ({"has_damage": False}, lambda row: row.damages == 0),
-    ({"has_agents": True}, lambda row: row.agents > 0),
-    ({"has_agents": False}, lambda row: row.agents == 0),
+    ({"has_subagents": True}, lambda row: row.subagents > 0),
+    ({"has_subagents": False}, lambda row: row.subagents == 0),
     ({"gone": False}, lambda row: row.keeping == "live"),
     ({"state": "active"}, lambda row: row.state == "active"),
     ({"state": "resumed"}, lambda row: row.state == "resumed"),
     ({"state": State.EXPIRED}, lambda row: row.state == "expired"),
     ({"state": "created"}, lambda row: row.state == "created"),
-    ({"model": "opus", "has_agents": False, "since": MARCH_4, "project": "/kites"},
-     lambda row: "claude-opus-4-5" in row.models and not row.agents
+    ({"model": "opus", "has_subagents": False, "since": MARCH_4, "project": "/kites"},
+     lambda row: "claude-opus-4-5" in row.models and not row.subagents
      and row.last_active_at >= MARCH_4 and is_in(row.project, "/kites")),
 ]  # fmt: skip
 
@@ -364,7 +364,7 @@ KEYS = {
     "records": lambda row: row.records,
     "prompts": lambda row: row.prompts,
     "tokens": lambda row: row.tokens,
-    "agents": lambda row: row.agents,
+    "subagents": lambda row: row.subagents,
     "duration": lambda row: None if row.started_at is None else row.last_active_at - row.started_at,
     "size": lambda row: row.size_bytes,
 }
@@ -453,7 +453,7 @@ def test_agents_whose_session_is_lost_are_a_session_that_is_gone(tmp_path):
           name=f"{session_id(9)}/subagents/agent-b1.jsonl")  # fmt: skip
     with open_fresh(find_homes((home,))) as index:
         (row,) = list_indexed(index, gone=True, now=NOON).sessions
-    assert (row.id, row.agents, row.messages, row.title) == (session_id(9), 1, 1, None)
+    assert (row.id, row.subagents, row.messages, row.title) == (session_id(9), 1, 1, None)
 
 
 def make_small(tmp_path):
@@ -541,9 +541,9 @@ def test_projects_are_the_sums_of_their_sessions(index, rows):
     for path, project in projects.items():
         mine = [row for row in rows if row.project == path]
         assert (project.sessions, project.gone) == (len(mine), 0)
-        for name in ("prompts", "agents", "damages"):
+        for name in ("prompts", "subagents", "damages"):
             assert getattr(project, name) == sum(getattr(row, name) for row in mine)
-        is_whole = path != "/kites"  # There an agent's log lies among the sessions.
+        is_whole = path != "/kites"  # There a subagent's log lies among the sessions.
         for name in ("messages", "size_bytes", *COUNTERS):
             total = sum(getattr(row, name) for row in mine)
             assert getattr(project, name) == total or not is_whole
@@ -563,7 +563,7 @@ PROJECT_KEYS = {
     "prompts": lambda row: row.prompts,
     "messages": lambda row: row.messages,
     "tokens": lambda row: row.tokens,
-    "agents": lambda row: row.agents,
+    "subagents": lambda row: row.subagents,
     "size": lambda row: row.size_bytes,
 }
 

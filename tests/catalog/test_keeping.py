@@ -170,7 +170,7 @@ def test_a_large_home_that_is_gone_lists_as_before(homes):
     keep(homes)
     before = bare(homes)
     assert len(before) > 1
-    # The index also tells of sessions of which only agents' logs are left.
+    # The index also tells of sessions of which only subagents' logs are left.
     assert {keeping(homes)[session] for session in before} == {"kept"}
     shutil.rmtree(homes[0].path)
     assert {keeping(homes)[session] for session in before} == {"restorable"}

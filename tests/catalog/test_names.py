@@ -37,7 +37,9 @@ def test_a_model_is_named_as_tables_print_it(typed, meant):
     assert resolve_key(typed, ("model",), MODELS) == (meant,)
 
 
-@pytest.mark.parametrize("unit", ["model", "project", "session", "agent", "tool", "branch", "day"])
+@pytest.mark.parametrize(
+    "unit", ["model", "project", "session", "subagent", "tool", "branch", "day"]
+)
 @pytest.mark.parametrize("name", [None, "claude-x", "/home/ada/orchard", "0123456789ab"])
 def test_whatever_is_shown_is_taken(unit, name):
     assert resolve_key(shown_name(unit, name), (unit,), [(name,), ("another",)]) == (name,)

@@ -175,7 +175,7 @@ def test_every_real_session_is_listed_as_the_sdk_lists_it(tmp_path, monkeypatch)
         for each, info in theirs.items()
         if one_line(ours[each].title) != one_line(info.summary)
     }
-    # The SDK calls two sessions by what an agent in the same log was asked, not by what was typed.
+    # The SDK names two after what a subagent in the same log was asked, not what was typed.
     asked = {pair for pair in different if pair[0] == "/orchestrator"}
     assert len(asked) == 2
     different -= asked
@@ -199,4 +199,4 @@ def test_agents_whose_logs_lie_beside_their_sessions_count(write, rows):
     beside = write(user("go", isSidechain=True, sessionId=session_id(1)), number=9)
     beside.rename(beside.with_name("agent-a1.jsonl"))
     write(user("Why does it spin?"))
-    assert [(row.id, row.agents) for row in rows()] == [(session_id(1), 1)]
+    assert [(row.id, row.subagents) for row in rows()] == [(session_id(1), 1)]

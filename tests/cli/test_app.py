@@ -247,7 +247,7 @@ def test_what_stands_behind_two_dashes_is_no_option(turnlog, home):
 @pytest.mark.parametrize("kind", ["LogError", "OSError"])
 def test_who_cannot_write_is_told_what_helps_for_that_file(monkeypatch, capsys, tmp_path, kind):
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    told = {"own": "TURNLOG_HOME names another place", "agent": "change a copy of its home"}
+    told = {"own": "TURNLOG_HOME names another place", "subagent": "change a copy of its home"}
     for place, hint in told.items():
         path = str(tmp_path / place / "journal.jsonl")
         refused = OSError(errno.EROFS, os.strerror(errno.EROFS), path)

@@ -89,7 +89,7 @@ def test_todos_of_one_session_and_of_one_that_has_no_log(turnlog, home):
     assert "Left over" not in out
     _, out, _ = turnlog("todos", "5555", "--home", home.path, "--empty")
     assert "Left over" in out
-    assert "agent a1" in out
+    assert "subagent a1" in out
     code, _, err = turnlog("todos", "6666", "--home", home.path)
     assert code == 2
     assert "hint: " in err

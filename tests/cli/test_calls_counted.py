@@ -54,9 +54,9 @@ def make_copies(directory):
     log_path(homes, OTHER).write_bytes(  # Some programs count their calls: this is another.
         lines(calling(8, OTHER, call="toolu_1"), calling(9, OTHER, tool="Bash"))
     )
-    agent = {"isSidechain": True, "agentId": "a1"}
-    log_path(homes, OTHER, agent="a1").write_bytes(
-        lines(calling(8, OTHER, call="toolu_1", **agent), calling(10, OTHER, **agent))
+    subagent = {"isSidechain": True, "agentId": "a1"}
+    log_path(homes, OTHER, subagent="a1").write_bytes(
+        lines(calling(8, OTHER, call="toolu_1", **subagent), calling(10, OTHER, **subagent))
     )
     return homes[0].path
 

@@ -27,7 +27,7 @@ ELSE = {
     ("restore", "--project"): "where sessions go on; --from chooses them",
     ("convert", "--project"): "where the copy is at home",
     ("statusline", "--session"): "of the program itself, and hidden",
-    ("mcp", "--project"): "a scope for agents",
+    ("mcp", "--project"): "a scope for subagents",
     ("mcp", "--json"): "of what --install prints",
 }
 WITHOUT_HOME = {"completion", "query"}  # A script for a shell; a group whose commands have it.

@@ -71,7 +71,7 @@ def plain(document):
         (("weekly", "--week-starts", "sunday"), {"by": "week", "week_starts": "sunday"}),
         (("--by", "day,model"), {"by": "day,model"}),
         (("--by", "model,project"), {"by": ["model", "project"]}),
-        (("agent",), {"by": ("session", "agent")}),
+        (("subagent",), {"by": ("session", "subagent")}),
         (("branch",), {"by": ("project", "branch")}),
         (("tool",), {"by": "tool"}),
         (("session", "--session", "latest"), {"by": "session", "session": "latest"}),
@@ -169,7 +169,7 @@ def test_sessions_are_those_of_the_command(store, printed):
         (("--since", "2025-11-17T12:00Z"), {"since": "2025-11-17T12:00Z"}),
         (("--until", "2025-11-17", "--reverse"), {"until": "2025-11-17", "reverse": True}),
         (("--damaged",), {"damaged": True}),
-        (("--with-agents",), {"with_agents": True}),
+        (("--with-subagents",), {"with_subagents": True}),
         (("--tag", "green"), {"tag": "green"}),
         (("--title", "Cost"), {"title": "Cost"}),
         (("--state", "expired"), {"state": "expired"}),
@@ -289,12 +289,12 @@ def test_a_home_that_is_gone_is_restored_by_the_users_own_store(tmp_path, monkey
     import shutil
 
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "agent"))
-    with library.open(tmp_path / "agent") as store:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "subagent"))
+    with library.open(tmp_path / "subagent") as store:
         with store.create(project=tmp_path) as session:
             session.append(library.build.user("Hello"))
         store.keep()
-    shutil.rmtree(tmp_path / "agent")
+    shutil.rmtree(tmp_path / "subagent")
     with library.open() as store:
         assert store.restore(session.session_id).written
     assert session.path.exists()

@@ -48,7 +48,7 @@ MARKED = {
     "meta": {"isMeta": True},
     "summary": {"isCompactSummary": True},
     "side": {"isSidechain": True},
-    "agent": {"isSidechain": True, "agentId": "a1b2c3"},
+    "subagent": {"isSidechain": True, "agentId": "a1b2c3"},
 }
 
 

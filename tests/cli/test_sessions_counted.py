@@ -12,12 +12,14 @@ THERE = {NORMAL, EMPTY, NAMED}
 
 
 def make_odd(directory):
-    """A session; agents that lost theirs; an agent in a main log's place; two logs of no prompt."""
+    """A session; subagents that lost theirs; one in a main log's place; two logs of no prompt."""
     homes = made_home(directory / "home")
     log_path(homes, NORMAL).write_bytes(lines(asked(1, NORMAL), answered(1, NORMAL)))
-    for number, agent in ((2, "a1"), (3, "a2")):
-        theirs = {"isSidechain": True, "agentId": agent, "timestamp": "2026-05-01T00:00:00Z"}
-        log_path(homes, BEREFT, agent=agent).write_bytes(lines(answered(number, BEREFT, **theirs)))
+    for number, subagent in ((2, "a1"), (3, "a2")):
+        theirs = {"isSidechain": True, "agentId": subagent, "timestamp": "2026-05-01T00:00:00Z"}
+        log_path(homes, BEREFT, subagent=subagent).write_bytes(
+            lines(answered(number, BEREFT, **theirs))
+        )
     aside = (asked(4, ASIDE, isSidechain=True), answered(4, ASIDE, isSidechain=True))
     log_path(homes, ASIDE).write_bytes(lines(*aside))
     log_path(homes, EMPTY).write_bytes(b"")
@@ -57,7 +59,7 @@ def test_one_of_which_only_agents_are_left_is_gone(world):
 def test_check_and_doctor_count_those_as_agents(world):
     home, _ = world
     totals = cli(home, "check")["totals"]
-    assert (totals["sessions"], totals["agents"], totals["logs"]) == (len(THERE), 3, 6)
+    assert (totals["sessions"], totals["subagents"], totals["logs"]) == (len(THERE), 3, 6)
     checkup = cli(home, "doctor")
     assert (checkup["sessions"], checkup["logs"]) == (len(THERE), 6)
 
@@ -78,7 +80,7 @@ def test_sql_sees_the_same(world):
     assert {row[0] for row in rows} == THERE
     query = "SELECT project, sessions, gone FROM v_projects"
     assert cli(home, "sql", query)["rows"] == [["/srv/kites", 1, 0]]
-    assert cli(home, "sql", "SELECT count(*) FROM v_agents")["rows"] == [[2]]
+    assert cli(home, "sql", "SELECT count(*) FROM v_subagents")["rows"] == [[2]]
 
 
 def test_agents_are_told_of_the_same(world):
@@ -86,7 +88,7 @@ def test_agents_are_told_of_the_same(world):
     found = ask(desk, "list_sessions")
     assert found["total"] == len(THERE)
     assert set(ids(found)) == THERE
-    # Also by a word instead of an id, though the agents were active later than it.
+    # Also by a word instead of an id, though the subagents were active later than it.
     assert ask(desk, "session_overview", session="latest")["id"] in THERE
 
 
@@ -98,7 +100,9 @@ def test_keep_and_restore_count_the_same(world, capsys):
     assert run(["keep", "status", "--home", str(home)]) == 0
     shown = capsys.readouterr().out
     assert "Kept 6 files of 3 sessions: " in shown
-    assert "and what is left of 1 session whose main log is" in shown  # It has agents' logs only.
+    assert (
+        "and what is left of 1 session whose main log is" in shown
+    )  # It has subagents' logs only.
     assert "kept        6 files of 3 sessions, " in shown
     assert set(ids(cli(home, "restore", "--list"))) == THERE
     # Whoever names it finds it all the same.
@@ -106,7 +110,7 @@ def test_keep_and_restore_count_the_same(world, capsys):
 
 
 def make_copies(directory):
-    """A session whose log lies in three projects, an old archive of it, and an agent in two."""
+    """A session whose log lies in three projects, an old archive of it, and a subagent in two."""
     homes = made_home(directory / "home")
     here = log_path(homes, NORMAL)
     theirs = lines(answered(9, NORMAL, isSidechain=True, agentId="a1"))
@@ -120,9 +124,9 @@ def make_copies(directory):
         log.parent.mkdir(exist_ok=True)
         log.write_bytes(lines(*records))
         if project != "-a-stale":
-            agents = log.parent / NORMAL / "subagents"
-            agents.mkdir(parents=True)
-            (agents / "agent-a1.jsonl").write_bytes(theirs)
+            subagents = log.parent / NORMAL / "subagents"
+            subagents.mkdir(parents=True)
+            (subagents / "agent-a1.jsonl").write_bytes(theirs)
     (here.parent / f"{here.name}.gz").write_bytes(gzip.compress(here.read_bytes()))
     log_path(homes, NAMED).write_bytes(lines(asked(3, NAMED)))
     return homes[0].path
@@ -140,5 +144,5 @@ def test_copies_of_a_session_are_one_row_of_every_list(tmp_path):
         ]
         # The one that was active last is also the one that is shown.
         assert bare[0]["path"] == cli(home, "info", NORMAL)["logs"][0]
-        assert (bare[0]["records"], bare[0]["agents"]) == (3, 1)
+        assert (bare[0]["records"], bare[0]["subagents"]) == (3, 1)
         assert ask(desk(), "list_sessions")["total"] == 2

@@ -1,4 +1,4 @@
-"""Agents of Claude Code 1.x, whose records are in the main log, are agents everywhere."""
+"""Subagents of Claude Code 1.x, whose records are in the main log, are subagents everywhere."""
 
 import csv
 import json
@@ -54,7 +54,7 @@ class Log:
     def answer(self, side, call_id, text):
         self.add("user", [{"type": "tool_result", "tool_use_id": call_id, "content": text}], side)
 
-    def agent(self, start, prompt, fruit):
+    def subagent(self, start, prompt, fruit):
         self.add("user", prompt, start, uuid=start)
         self.ask_tool(start, f"bash-{fruit}", command=f"count {fruit}")
         self.answer(start, f"bash-{fruit}", f"nine {fruit}")
@@ -73,25 +73,25 @@ def task(log, call_id, fruit, prompt):
 
 
 def make_home(directory):
-    """A session with four agents in its log, and a log that is nothing but an agent's."""
+    """A session with four subagents in its log, and a log that is nothing but a subagent's."""
     project = directory / "home" / "projects" / "-srv-orchard"
     project.mkdir(parents=True)
     log = Log(ID)
     log.add("user", "Count the fruit")
-    log.agent(WARM, "Warmup", "leaves")
+    log.subagent(WARM, "Warmup", "leaves")
     task(log, "c-pears", "pears", "Count the pears")
     task(log, "c-plums", "plums", "Count the plums")
     task(log, "c-quinces", "quinces", "Count the quinces")
-    log.agent(PLUMS, "Count the plums", "plums")
+    log.subagent(PLUMS, "Count the plums", "plums")
     log.answer(None, "c-plums", "plums: nine")
-    log.agent(PEARS, "Count the pears", "pears")
+    log.subagent(PEARS, "Count the pears", "pears")
     log.answer(None, "c-pears", "pears: nine")
-    log.agent(QUINCES, "Count the quinces, and quickly", "quinces")
+    log.subagent(QUINCES, "Count the quinces, and quickly", "quinces")
     log.answer(None, "c-quinces", "quinces: nine")
     log.say(None, {"type": "text", "text": "All is counted."})
     (project / f"{ID}.jsonl").write_text("\n".join(log.lines) + "\n")
     only = Log(ONLY)
-    only.agent("side", "Count the nuts", "nuts")
+    only.subagent("side", "Count the nuts", "nuts")
     (project / f"{ONLY}.jsonl").write_text("\n".join(only.lines) + "\n")
     return directory / "home"
 
@@ -113,22 +113,22 @@ CALLS = {
 def test_each_belongs_to_the_call_with_its_prompt_or_to_the_one_that_waits(world):
     home, _ = world
     info = cli(home, "info", ID)
-    found = {row["id"]: (row["call"], row["found_by"]) for row in info["agents"]}
+    found = {row["id"]: (row["call"], row["found_by"]) for row in info["subagents"]}
     assert found == CALLS
     assert (info["branches"], info["records"]) == (1, 24)
-    rows = cli(home, "sql", "SELECT agent, call_id, found_by, records FROM v_agents")["rows"]
-    assert {agent: (call, how) for agent, call, how, _ in rows} == CALLS
+    rows = cli(home, "sql", "SELECT subagent, call_id, found_by, records FROM v_subagents")["rows"]
+    assert {subagent: (call, how) for subagent, call, how, _ in rows} == CALLS
     assert [count for *_, count in rows] == [4] * 4
     for wide in ((), ("--wide",)):
         (listed,) = cli(home, "sessions", *wide)["sessions"]
-        assert listed["agents"] == 4
+        assert listed["subagents"] == 4
 
 
 def test_every_record_is_shown_once_and_no_branch_is_hidden(world):
     home, _ = world
-    shown = cli(home, "show", ID, "--agents")
+    shown = cli(home, "show", ID, "--subagents")
     main = [row["uuid"] for row in shown["records"]]
-    inner = {row["id"]: [each["uuid"] for each in row["records"]] for row in shown["agents"]}
+    inner = {row["id"]: [each["uuid"] for each in row["records"]] for row in shown["subagents"]}
     assert len(main) == 8
     assert [len(uuids) for uuids in inner.values()] == [4] * 4
     assert len({*main, *(uuid for uuids in inner.values() for uuid in uuids)}) == 24
@@ -149,11 +149,11 @@ def test_an_export_has_each_below_its_call(world):
     calls = [
         each for turn in document["turns"] for each in turn["blocks"] if each["type"] == "call"
     ]
-    assert {call["id"]: [run["id"] for run in call["agents"]] for call in calls} == {
-        call: [agent] for agent, (call, _) in CALLS.items() if call
+    assert {call["id"]: [run["id"] for run in call["subagents"]] for call in calls} == {
+        call: [subagent] for subagent, (call, _) in CALLS.items() if call
     }
-    assert [(run["id"], run["is_orphan"]) for run in document["agents"]] == [(WARM, True)]
-    inner = calls[0]["agents"][0]["turns"][0]["blocks"]
+    assert [(run["id"], run["is_orphan"]) for run in document["subagents"]] == [(WARM, True)]
+    inner = calls[0]["subagents"][0]["turns"][0]["blocks"]
     assert [each["type"] for each in inner] == ["said", "call", "answer"]
     page = unescape(exported(the_session(home), "html", ConversationOptions()))
     assert page.count("There are nine pears.") == page.count("There are nine quinces.") == 1
@@ -162,14 +162,14 @@ def test_an_export_has_each_below_its_call(world):
 def test_a_hit_leads_to_the_agent(world):
     home, desk = world
     (hit,) = cli(home, "search", '"nine pears."')["hits"]
-    assert hit["agent"] == PEARS
+    assert hit["subagent"] == PEARS
     found = cli(home, "show", ID, "--at", hit["uuid"])
-    assert found["agent"] == PEARS
+    assert found["subagent"] == PEARS
     assert [row["type"] for row in found["records"]] == ["user", "assistant", "user", "assistant"]
     (told,) = ask(desk, "search_history", query='"nine pears."')["hits"]
-    assert told["agent"] == PEARS
+    assert told["subagent"] == PEARS
     steps = ask(desk, "session_turns", session=ID, record=told["record"])
-    assert (steps["agent"], steps["turns"]) == (PEARS, 1)
+    assert (steps["subagent"], steps["turns"]) == (PEARS, 1)
 
 
 def test_turns_of_the_session_and_of_an_agent_have_their_own_records(world):
@@ -177,26 +177,28 @@ def test_turns_of_the_session_and_of_an_agent_have_their_own_records(world):
     (turn,) = ask(desk, "session_turns", session=ID)["flow"]
     assert [call.split(":")[0] for call in turn["calls"]] == ["Task"] * 3
     assert turn["answer"] == "All is counted."
-    (inner,) = ask(desk, "session_turns", session=ID, agent=PLUMS[:8])["flow"]
+    (inner,) = ask(desk, "session_turns", session=ID, subagent=PLUMS[:8])["flow"]
     assert (inner["prompt"], inner["answer"]) == ("Count the plums", "There are nine plums.")
     assert len(inner["calls"]) == 1
-    assert {row["id"] for row in ask(desk, "session_overview", session=ID)["agents"]} == {*CALLS}
+    assert {row["id"] for row in ask(desk, "session_overview", session=ID)["subagents"]} == {*CALLS}
 
 
 def test_calls_and_costs_know_the_agent(world):
     home, _ = world
-    rows = cli(home, "query", "tools", "--session", ID, "--extract", "tool_name,agent")["rows"]
-    assert sorted((row["tool_name"], row["agent"] or "") for row in rows) == sorted(
-        [("Bash", agent) for agent in CALLS] + [("Task", "")] * 3
+    rows = cli(home, "query", "tools", "--session", ID, "--extract", "tool_name,subagent")["rows"]
+    assert sorted((row["tool_name"], row["subagent"] or "") for row in rows) == sorted(
+        [("Bash", subagent) for subagent in CALLS] + [("Task", "")] * 3
     )
     insights = cli(home, "insights", "--since", "2025-01-01")
-    kinds = {row["kind"]: (row["agents"], row["messages"]) for row in insights["agents"]}
+    kinds = {row["kind"]: (row["subagents"], row["messages"]) for row in insights["subagents"]}
     assert kinds["gardener"] == (3, 6)
     assert kinds[None] == (1, 2)
     assert sum(messages for _, messages in kinds.values()) == 14  # ONLY has two.
     assert cli(home, "info", ID)["messages"] == 12
     assert cli(home, "cost")["totals"]["messages"] == 14
-    used = cli(home, "sql", "SELECT agent, sum(tokens_out) FROM v_messages GROUP BY agent")["rows"]
+    used = cli(home, "sql", "SELECT subagent, sum(tokens_out) FROM v_messages GROUP BY subagent")[
+        "rows"
+    ]
     assert dict(used) == dict.fromkeys(CALLS, 200) | {None: 600}
 
 
@@ -205,12 +207,12 @@ def test_tables_name_the_agent(world, tmp_path):
     target = tmp_path / "calls.csv"
     assert run(["export", ID, "--table", "calls", "--home", str(home), "-o", str(target)]) == 0
     with target.open(newline="") as file:
-        rows = [(row["tool"], row["agent"]) for row in csv.DictReader(file)]
-    assert sorted(rows) == sorted([("Bash", agent) for agent in CALLS] + [("Task", "")] * 3)
+        rows = [(row["tool"], row["subagent"]) for row in csv.DictReader(file)]
+    assert sorted(rows) == sorted([("Bash", subagent) for subagent in CALLS] + [("Task", "")] * 3)
 
 
 def test_a_log_that_is_all_sidechain_is_what_its_session_says(world):
     home, _ = world
     session = Session.find(find_homes((home,)), ONLY)
-    assert session.agents == ()
+    assert session.subagents == ()
     assert len(session.whole_thread) == 4

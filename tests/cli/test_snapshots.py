@@ -25,7 +25,7 @@ ALONE = "turnlog"
 """The command line without a command."""
 
 COLUMNS = (
-    "session, project, title, started_at, last_active_at, records, prompts, agents, tokens_in,"
+    "session, project, title, started_at, last_active_at, records, prompts, subagents, tokens_in,"
     " tokens_out, cwd, git_branch, version, layout"
 )
 # What is shown of each command. Those that change something begin with a home of their own.
@@ -48,7 +48,7 @@ SHOWN = {
         "'DELETE FROM v_calls'",
     ],
     "show": [
-        "f38b", "f38b --agents --thinking", "2d3f --branches", "0b29", "2d3f --context",
+        "f38b", "f38b --subagents --thinking", "2d3f --branches", "0b29", "2d3f --context",
         "f38b --last 3", "f38b --range 2:4", "--help",
     ],
     "info": ["f38b", "0b29"],

@@ -33,15 +33,15 @@ def prices():
 
 def response(at=NOON, *, kind=Response, model=MODEL, session="s1", **more):
     project = more.pop("project", "/srv/kites")
-    agent = more.pop("agent", None)
+    subagent = more.pop("subagent", None)
     known = {name: more.pop(name) for name in ("branch", "tools") if name in more}
     return kind(
         message_id="m",
         request_id=None,
         part="",
         session=session,
-        agent=agent,
-        is_sidechain=agent is not None,
+        subagent=subagent,
+        is_sidechain=subagent is not None,
         at=at,
         model=model,
         counters=Counters(**(more or {"input": 100_000})),
@@ -79,7 +79,7 @@ responses = st.builds(
     st.none() | instants,
     model=st.sampled_from([MODEL, "claude-opus-4-1-20250805", "nobody-1", None]),
     session=st.sampled_from(["s1", "s2", None]),
-    agent=st.sampled_from(["a1", None]),
+    subagent=st.sampled_from(["a1", None]),
     project=st.sampled_from(["/srv/kites", "/srv/kites/tail", None]),
     branch=st.sampled_from(["main", "tail", None]),
     tools=st.sampled_from(["Bash", "Bash+Read", None]),

@@ -148,19 +148,19 @@ def test_lines_that_others_drop_in_silence_are_counted(home):
 
 
 def test_by_day_and_by_session_add_up_to_the_same(home):
-    agent = answer("m2", "r2", isSidechain=True, agentId="a1")
+    subagent = answer("m2", "r2", isSidechain=True, agentId="a1")
     home.put(
         log_of(
             answer("m1", None, said=usage(5)),
             answer("m1", None, said=usage(50), timestamp="2026-03-06T00:00:00Z"),
-            echo(agent),
+            echo(subagent),
         )
     )
-    home.put(log_of(agent), SESSION, "subagents", "agent-a1.jsonl")
+    home.put(log_of(subagent), SESSION, "subagents", "agent-a1.jsonl")
     home.put(log_of(answer("m3", "r3", sessionId=FORK)), session=FORK)
     responses = home.scan().responses
     total = figures(responses)[None]
-    for key in (by_day_and_model, lambda r: r.session, lambda r: r.agent, lambda r: r.project):
+    for key in (by_day_and_model, lambda r: r.session, lambda r: r.subagent, lambda r: r.project):
         rows = figures(responses, key).values()
         assert [sum(column) for column in zip(*rows, strict=True)] == total
     assert total[5] == 3
@@ -183,7 +183,7 @@ def test_agents_belong_to_their_session_at_any_depth(home):
     home.put(log_of(nameless), SESSION, "subagents", "agent-a6.jsonl")
     responses = home.scan().responses
     assert {response.session for response in responses} == {SESSION}
-    assert {response.agent for response in responses} == {None, "a2", "a3", "a4", "a5", "a6"}
+    assert {response.subagent for response in responses} == {None, "a2", "a3", "a4", "a5", "a6"}
     assert sum(response.is_sidechain for response in responses) == 5
 
 
@@ -406,8 +406,8 @@ def split_over(path, data, chance, names):
 def test_splitting_and_repeating_logs_changes_nothing(tmp_path_factory, records, seed):
     chance = random.Random(seed)
     base = tmp_path_factory.mktemp("split")
-    agents = [record | {"agentId": record.get("agentId") or "a0"} for record in records]
-    data = log_of(*agents)
+    subagents = [record | {"agentId": record.get("agentId") or "a0"} for record in records]
+    data = log_of(*subagents)
     whole = split_over(base / "whole", data, chance, ["x"]).scan()
     parts = split_over(base / "parts", data, chance, ["q", "b", "z"])
     parts.put(data, "agent-again.jsonl")

@@ -20,7 +20,7 @@ from turnlog.keep.copies.keep import keep
 from turnlog.keep.restore.restorable import all_mirrors, find_restorable
 from turnlog.keep.restore.restore import RestoreOutcome, restore
 from turnlog.keep.verify import verify
-from turnlog.sessions.reading.subagents import AGENT_TOOLS
+from turnlog.sessions.reading.subagents import SUBAGENT_TOOLS
 from turnlog.sessions.reading.threads import visible
 
 OTHER = "66666666-ffff-4fff-8fff-777777777777"
@@ -49,7 +49,7 @@ class Orchardist:
                 "subagent_type": "general-purpose",
                 "run_in_background": False,
             }
-            (agent,) = AGENT_TOOLS & names
+            (agent,) = SUBAGENT_TOOLS & names
             return [
                 build.text("I walk."),
                 # More than is shown to the model at once: it goes to a file beside the log.
@@ -104,7 +104,7 @@ def resumed(claude, api):
 
 def test_claude_goes_on_as_if_its_home_had_never_been_deleted(claude, api, walked):
     thread = [node.uuid for node in visible(walked.thread)]
-    agents = [agent.id for agent in walked.agents]
+    agents = [agent.id for agent in walked.subagents]
     untouched = claude.home.with_name("untouched")
     shutil.copytree(claude.home, untouched)
     before = {path.relative_to(claude.home) for path in claude.home.rglob("*") if path.is_file()}
@@ -118,7 +118,7 @@ def test_claude_goes_on_as_if_its_home_had_never_been_deleted(claude, api, walke
         if ID in str(path):  # All that is the session's came back, byte for byte.
             assert (claude.home / path).read_bytes() == (untouched / path).read_bytes()
     assert [node.uuid for node in visible(claude.store.session(ID).thread)] == thread
-    assert [agent.id for agent in claude.store.session(ID).agents] == agents
+    assert [agent.id for agent in claude.store.session(ID).subagents] == agents
     assert not verify([Home(claude.home)]).findings
 
     sent = resumed(claude, api)

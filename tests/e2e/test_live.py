@@ -15,7 +15,7 @@ from e2e.orchard import ID
 from e2e.program import PATIENCE_SECONDS
 from turnlog import build
 from turnlog.formats import Home, claude_log
-from turnlog.sessions.reading.subagents import AGENT_TOOLS, How
+from turnlog.sessions.reading.subagents import SUBAGENT_TOOLS, How
 from turnlog.sessions.reading.threads import visible
 from turnlog.sessions.state import claude_processes
 
@@ -62,7 +62,7 @@ class Walk:
             "run_in_background": self.background,
         }
         # Its name has changed before.
-        (name,) = AGENT_TOOLS & names
+        (name,) = SUBAGENT_TOOLS & names
         return build.call(name, asked, call_id=call_id)
 
 
@@ -121,7 +121,7 @@ class Watcher:
             assert now[: len(before)] == before
             self.seen[log.path] = now
         self.threads[end_of(session.tree)] = uuids(visible(session.thread))
-        self.links += [(each.id, each.spawn.call_id) for each in session.agents if each.spawn]
+        self.links += [(each.id, each.spawn.call_id) for each in session.subagents if each.spawn]
         assert [row.id for row in self.claude.store.sessions()] == [ID]
         running = claude_processes(Home(self.claude.home))
         self.was_running |= any(each.session_id == ID and each.is_alive for each in running)
@@ -198,9 +198,9 @@ def test_a_session_is_read_while_claude_writes_it(watched, claude, read_by_sdk, 
 
 def test_agents_are_linked_while_claude_writes_them(watched, claude):
     session = claude.store.session(ID)
-    agents = {agent.spawn.call_id: agent for agent in session.agents if agent.spawn}
+    agents = {agent.spawn.call_id: agent for agent in session.subagents if agent.spawn}
     assert set(agents) == {"toolu_agent", "toolu_nested"}
-    assert len(session.agents) == 2
+    assert len(session.subagents) == 2
     outer, inner = agents["toolu_agent"], agents["toolu_nested"]
     assert {outer.how, inner.how} <= {How.RESULT, How.META}  # Not by guessing.
     assert outer.spawn.caller is None

@@ -26,7 +26,7 @@ from turnlog.integrations.claude_agent_sdk import (
     export_sessions,
     import_sessions,
 )
-from turnlog.sessions.reading.subagents import AGENT_TOOLS
+from turnlog.sessions.reading.subagents import SUBAGENT_TOOLS
 from turnlog.sessions.reading.threads import visible
 from turnlog.storage.reader import Placed, read_log
 
@@ -67,7 +67,7 @@ def walker(asked):
         "subagent_type": "general-purpose",
         "run_in_background": False,
     }
-    (agent,) = AGENT_TOOLS & {tool["name"] for tool in asked["tools"]}
+    (agent,) = SUBAGENT_TOOLS & {tool["name"] for tool in asked["tools"]}
     return [
         build.text("I walk."),
         bash("toolu_apples", "echo forty-two"),
@@ -249,7 +249,7 @@ def test_the_sdk_and_turnlog_tell_the_same_of_a_session(ask, tmp_path):
     session = turnlog.open(ask.store.root).session(session_id)
     assert [each.uuid for each in messages] == [node.uuid for node in visible(session.thread)]
     (agent_id,) = ask.run(sdk.list_subagents_from_store, ask.store, session_id, directory=directory)
-    (agent,) = session.agents
+    (agent,) = session.subagents
     assert (agent.id, agent.spawn.call_id) == (agent_id, "toolu_agent")
 
     told = turnlog_json(ask, tmp_path, "sessions")

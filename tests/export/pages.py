@@ -15,14 +15,14 @@ from turnlog.sessions.session import Session
 ID = "77777777-dddd-4ddd-8ddd-777777777777"
 
 
-def home_of(directory, *records, agents=(), raw=None):
+def home_of(directory, *records, subagents=(), raw=None):
     """Make a home with one session and give it."""
     project = directory / "home" / "projects" / "-srv-orchard"
     project.mkdir(parents=True, exist_ok=True)
     lines = b"".join(json.dumps(each).encode() + b"\n" for each in records)
     (project / f"{ID}.jsonl").write_bytes(lines if raw is None else raw)
-    for agent, said in agents:
-        path = project / ID / "subagents" / f"agent-{agent}.jsonl"
+    for subagent, said in subagents:
+        path = project / ID / "subagents" / f"agent-{subagent}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in said))
     return directory / "home"

@@ -30,7 +30,7 @@ def touch(home, *names):
 
 
 def told(home, problems=None):
-    """What was found, as one line a log: path, layout, kind, session, agent, project, ending."""
+    """What was found, as one line a log: path, layout, kind, session, subagent, project, ending."""
     return [
         (
             str(log.path.relative_to(home.path)),
@@ -76,11 +76,19 @@ def test_claude_and_dated_logs_live_side_by_side_in_one_home(home):
         (f"projects/-p/{SID}.jsonl", "claude", "session", SID, None, "-p", None),
         (f"projects/-p/{OTHER}.jsonl.zst", "claude", "session", OTHER, None, "-p", "zst"),
         ("projects/-p/2025-11-15.jsonl", "dated", "day", None, None, "-p", None),
-        ("projects/-p/agent-a1.jsonl", "claude", "agent", None, "a1", "-p", None),
-        (f"projects/-p/{SID}/subagents/agent-a2.jsonl", "claude", "agent", SID, "a2", "-p", None),
+        ("projects/-p/agent-a1.jsonl", "claude", "subagent", None, "a1", "-p", None),
+        (
+            f"projects/-p/{SID}/subagents/agent-a2.jsonl",
+            "claude",
+            "subagent",
+            SID,
+            "a2",
+            "-p",
+            None,
+        ),
         (
             f"projects/-p/{SID}/subagents/workflows/w1/agent-a3.jsonl.gz",
-            *("claude", "agent", SID, "a3", "-p", "gz"),
+            *("claude", "subagent", SID, "a3", "-p", "gz"),
         ),
         (f"projects/{HASH}/2025-11-16.jsonl", "dated", "day", None, None, HASH, None),
         (f"projects/{HASH}/2025-11-17.jsonl.gz", "dated", "day", None, None, HASH, "gz"),
@@ -128,10 +136,10 @@ def test_a_bare_directory_of_logs_is_a_home_too(home):
     )
     assert told(home) == [
         ("2025-11-16.jsonl", "dated", "day", None, None, None, None),
-        ("agent-a1.jsonl", "flat", "agent", None, "a1", None, None),
+        ("agent-a1.jsonl", "flat", "subagent", None, "a1", None, None),
         ("one.jsonl", "flat", "session", "one", None, None, None),
-        (f"{SID}/subagents/agent-a2.jsonl", "flat", "agent", SID, "a2", None, None),
-        ("one/subagents/agent-a3.jsonl", "flat", "agent", "one", "a3", None, None),
+        (f"{SID}/subagents/agent-a2.jsonl", "flat", "subagent", SID, "a2", None, None),
+        ("one/subagents/agent-a3.jsonl", "flat", "subagent", "one", "a3", None, None),
     ]
 
 
@@ -282,9 +290,9 @@ def test_a_directory_that_vanishes_meanwhile_is_no_problem(home):
 
 def test_links_in_a_circle_end(home):
     touch(home, f"projects/-p/{SID}.jsonl", f"projects/-p/{SID}/subagents/agent-a1.jsonl")
-    agents = home.path / "projects/-p" / SID / "subagents"
-    (agents / "self").symlink_to(agents)
-    (agents / "up").symlink_to(home.path)
+    subagents = home.path / "projects/-p" / SID / "subagents"
+    (subagents / "self").symlink_to(subagents)
+    (subagents / "up").symlink_to(home.path)
     (home.path / "projects" / "-again").symlink_to(home.path / "projects")
     assert names(home) == [
         f"projects/-p/{SID}.jsonl",

@@ -164,12 +164,12 @@ def test_earlier_generations_are_no_logs_of_their_own(home):
 
 def test_a_session_that_moved_to_another_project_is_there_and_not_gone(home):
     path = put(home, f"projects/-one/{ID}.jsonl")
-    agent = put(home, f"projects/-one/{ID}/subagents/agent-a1.jsonl")
+    subagent = put(home, f"projects/-one/{ID}/subagents/agent-a1.jsonl")
     keep([home])
     target = Path(home.path, "projects", "-two")
     target.mkdir()
     path.rename(target / path.name)
-    agent.parent.parent.rename(target / ID)
+    subagent.parent.parent.rename(target / ID)
     assert [name for name, is_kept in found(home) if is_kept] == []
 
 
@@ -210,7 +210,7 @@ def test_a_session_that_is_gone_can_be_named(home):
     keep([home])
     shutil.rmtree(home.path)
     logs = find_session([home], ID[:8])
-    assert [(log.kind, log.is_kept) for log in logs] == [("session", True), ("agent", True)]
+    assert [(log.kind, log.is_kept) for log in logs] == [("session", True), ("subagent", True)]
     assert find_session([home], "latest") == logs
 
 

@@ -19,8 +19,8 @@ UUID = "0ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
         (f"{UUID}.jsonl.gz", LogName("session", UUID, "gz")),
         (f"{UUID}.jsonl.zst", LogName("session", UUID, "zst")),
         ("main.jsonl", LogName("session", "main", None)),
-        ("agent-a1a93487.jsonl", LogName("agent", "a1a93487", None)),
-        ("agent-acompact-1f.jsonl.gz", LogName("agent", "acompact-1f", "gz")),
+        ("agent-a1a93487.jsonl", LogName("subagent", "a1a93487", None)),
+        ("agent-acompact-1f.jsonl.gz", LogName("subagent", "acompact-1f", "gz")),
         ("2025-11-16.jsonl", LogName("day", "2025-11-16", None)),
         ("2024-02-29.jsonl.zst", LogName("day", "2024-02-29", "zst")),
         ("2025-02-30.jsonl", LogName("session", "2025-02-30", None)),
@@ -77,12 +77,12 @@ def test_reading_any_name_gives_nothing_or_a_checked_id(stem, ending):
     if name is None:
         return
     assert looks_like_log(stem + ending)
-    assert is_subagent_id(name.id) if name.kind == "agent" else is_session_id(name.id)
+    assert is_subagent_id(name.id) if name.kind == "subagent" else is_session_id(name.id)
 
 
 @given(st.from_regex(r"[A-Za-z0-9_-]{1,128}", fullmatch=True).filter(is_subagent_id))
 def test_every_agents_log_reads_back(agent_id):
-    assert read_name(subagent_name(agent_id)) == LogName("agent", agent_id, None)
+    assert read_name(subagent_name(agent_id)) == LogName("subagent", agent_id, None)
 
 
 @given(st.uuids())

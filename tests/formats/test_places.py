@@ -81,10 +81,10 @@ def test_what_is_placed_is_found_as_what_it_was_placed_as(tmp_path):
     store = home.path / "sessions"
     wanted = {
         claude_log(home, tmp_path, SID, environ={}): ("claude", "session"),
-        claude_subagent_log(home, tmp_path, SID, "a1", environ={}): ("claude", "agent"),
+        claude_subagent_log(home, tmp_path, SID, "a1", environ={}): ("claude", "subagent"),
         claude_subagent_log(home, tmp_path, SID, "a2", nested=False, environ={}): (
             "claude",
-            "agent",
+            "subagent",
         ),
         dated_log(home, tmp_path, dt.date(2025, 11, 16)): ("dated", "day"),
         flat_log(store, "one"): ("flat", "session"),

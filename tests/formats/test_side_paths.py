@@ -65,7 +65,7 @@ def test_everything_beside_a_session_is_listed(home):
         f"projects/-p/{SID}/tool-results/b.txt",
         f"projects/-q/{SID}/tool-results/deep/c.json",
     ]
-    assert relative(home, side.agent_metas) == [
+    assert relative(home, side.subagent_metas) == [
         f"projects/-p/{SID}/subagents/agent-a1.meta.json",
         f"projects/-p/{SID}/subagents/workflows/w/agent-a2.meta.json",
     ]

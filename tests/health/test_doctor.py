@@ -61,9 +61,9 @@ class World:
     def homes(self):
         return find_homes((self.path,))
 
-    def log(self, session_id, data, *, days=2.0, agent=None):
+    def log(self, session_id, data, *, days=2.0, subagent=None):
         """Write a log as it was *days* ago: *data* are records or bytes."""
-        name = f"{session_id}/subagents/agent-{agent}" if agent else session_id
+        name = f"{session_id}/subagents/agent-{subagent}" if subagent else session_id
         return self.file(self.project / f"{name}.jsonl", data, days=days)
 
     def file(self, path, data, *, days=2.0):
@@ -223,10 +223,10 @@ def test_what_is_merely_untidy_is_no_damage(world, data):
 
 def test_damage_in_an_agents_log_is_mended_by_its_session(world):
     world.log(ONE, talk(2))
-    world.log(ONE, b"rubbish\n", agent="abc")
+    world.log(ONE, b"rubbish\n", subagent="abc")
     (found,) = world.find("damage")
     assert (found.command, found.urgency) == ("turnlog repair 00000001 --write", Urgency.LOOK)
-    assert "agent abc" in found.examples[0].detail
+    assert "subagent abc" in found.examples[0].detail
 
 
 def test_a_log_that_is_being_written_is_not_damaged(world):
@@ -435,7 +435,7 @@ def test_what_sessions_left_behind_that_are_gone_is_found(world):
         world.file(place, b"[]\n" if "todos" in place else b"{}\n", days=9)
     (found,) = world.find("orphans")
     assert [each.session for each in found.examples] == [TWO]
-    assert found.examples[0].detail == "agents, file-history, tasks, todos: 4 files"
+    assert found.examples[0].detail == "file-history, subagents, tasks, todos: 4 files"
     home = shlex.quote(os.path.realpath(world.path))
     assert found.command == f"turnlog retain --orphans --home {home}"
 
@@ -498,10 +498,10 @@ def test_an_agents_list_is_held_against_its_own_log(world):
     replace_todos(world.homes[0], ONE, ONE, [todo("plant", "pending"), todo("water", "completed")])
     asked = call("c2", "TodoWrite", todos=[todo("dig", "pending")])
     records = [record("a"), answer("b", "a", "m", asked), result("c", "b", "c2")]
-    world.log(ONE, records, agent="abc")
+    world.log(ONE, records, subagent="abc")
     replace_todos(world.homes[0], ONE, "abc", [])
     (found,) = world.find("todos")
-    assert found.examples[0].detail == "0 of 0 open, in the log 1 of 1 open (agent abc)"
+    assert found.examples[0].detail == "0 of 0 open, in the log 1 of 1 open (subagent abc)"
 
 
 # -- places ---------------------------------------------------------------------------------
@@ -616,7 +616,7 @@ def test_agents_logs_and_copies_are_not_counted_as_sessions_that_go(world):
         world.file(world.project / f"{name}.jsonl", aside, days=40)
     for is_indexed in (True, False):
         (found,) = world.find("losses", is_indexed=is_indexed)
-        assert "deletes 1 session and 3 agent logs within 7 days, and no copy" in found.message
+        assert "deletes 1 session and 3 subagent logs within 7 days, and no copy" in found.message
         assert world.check_up(is_indexed=is_indexed).sessions == 1
 
 

@@ -53,8 +53,10 @@ def made_home(directory: Path) -> tuple[Home, ...]:
     return find_homes((directory,))
 
 
-def log_path(homes: tuple[Home, ...], session: str = SESSION, *, agent: str | None = None) -> Path:
-    name = f"{session}/subagents/agent-{agent}.jsonl" if agent else f"{session}.jsonl"
+def log_path(
+    homes: tuple[Home, ...], session: str = SESSION, *, subagent: str | None = None
+) -> Path:
+    name = f"{session}/subagents/agent-{subagent}.jsonl" if subagent else f"{session}.jsonl"
     path = Path(homes[0].path) / "projects" / "-srv-kites" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -115,19 +117,19 @@ def _linked(kind: str, uuid: str, session: str) -> dict[str, Any]:
 
 
 def made_tree(directory: Path, seed: int, size_bytes: int) -> tuple[Home, ...]:
-    """Make a home of about *size_bytes*: sessions, forks, agents, damage, and what lies beside."""
+    """Make a home of about *size_bytes*: sessions, forks, subagents, damage, side files."""
     rng = random.Random(seed)
     homes = made_home(directory)
     shared: list[dict[str, Any]] = []
     written = number = 0
     while written < size_bytes:
         session = rng.choice(SESSIONS)
-        agent = rng.choice([None, None, None, "a1b2c3", "d4e5f6"])
+        subagent = rng.choice([None, None, None, "a1b2c3", "d4e5f6"])
         data = b""
         for _ in range(rng.randint(1, 40)):
             number += 1
             data += _stretch(rng, session, number, shared)
-        with log_path(homes, session, agent=agent).open("ab") as log:
+        with log_path(homes, session, subagent=subagent).open("ab") as log:
             log.write(data)
         written += len(data)
     _make_beside(homes, rng)

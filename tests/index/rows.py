@@ -20,7 +20,7 @@ _OFFSET = (1 << OFFSET_BITS) - 1
 Rows = dict[str, list[Any]]
 
 _LOGS = (
-    "path, home, layout, kind, session, agent, project_key, usage_offset, usage_size_bytes,"
+    "path, home, layout, kind, session, subagent, project_key, usage_offset, usage_size_bytes,"
     " usage_fingerprint, text_offset, text_size_bytes, text_fingerprint, told, synthetic,"
     " tail_told, tail_synthetic, is_pending, gone_at IS NOT NULL, problem"
 )
@@ -30,11 +30,11 @@ _USAGE_OF_LOGS = (
 )
 _SESSIONS = (
     "session, home, layout, sessions.path, size_bytes, projects.path, title, tag, started_at,"
-    " last_active_at, records, prompts, agents, damages, git_branch, version, models, life,"
+    " last_active_at, records, prompts, subagents, damages, git_branch, version, models, life,"
     " is_sidechain, gone_at IS NOT NULL"
 )
 _MESSAGES = (
-    "message_id, request_id, part, s.name, agent, is_sidechain, at, m.name, speeds.name,"
+    "message_id, request_id, part, s.name, subagent, is_sidechain, at, m.name, speeds.name,"
     " tiers.name, geos.name, input, output, cache_write_5m, cache_write_1h, cache_read,"
     " web_searches, others, recorded_usd, c.name, p.name, record FROM messages"
     " LEFT JOIN names s ON s.id = messages.session LEFT JOIN names m ON m.id = messages.model"
@@ -111,8 +111,9 @@ def rows_in(db: sqlite3.Connection, *, words: bool = True) -> Rows:
     rows["sessions"] = db.execute(
         f"SELECT {_SESSIONS} FROM sessions LEFT JOIN projects ON projects.id = sessions.project"
     ).fetchall()
-    rows["agents"] = [
-        (paths.get(row[0], "no such log"), *row[1:]) for row in db.execute("SELECT * FROM agents")
+    rows["subagents"] = [
+        (paths.get(row[0], "no such log"), *row[1:])
+        for row in db.execute("SELECT * FROM subagents")
     ]
     rows["unnoted"] = db.execute("SELECT * FROM unnoted").fetchall()
     if words:

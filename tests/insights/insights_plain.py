@@ -37,9 +37,9 @@ COMMAND = re.compile(r"<command-name>\s*(\S[^<]*?)\s*</command-name>")
 
 
 def _with_sidechains(responses):
-    """Name the agents of responses in main logs: by the first records of their threads."""
+    """Name the subagents of responses in main logs: by the first records of their threads."""
     starts = {}
-    for path in {each.log for each in responses if each.is_sidechain and each.agent is None}:
+    for path in {each.log for each in responses if each.is_sidechain and each.subagent is None}:
         offset, parents, places = 0, {}, {}
         for line in Path(path).read_bytes().splitlines(keepends=True):
             with suppress(ValueError):
@@ -56,8 +56,8 @@ def _with_sidechains(responses):
                 uuid = parents[uuid]
             starts[path, place] = uuid
     return [
-        msgspec.structs.replace(each, agent=starts.get((each.log, each.offset)))
-        if each.is_sidechain and each.agent is None
+        msgspec.structs.replace(each, subagent=starts.get((each.log, each.offset)))
+        if each.is_sidechain and each.subagent is None
         else each
         for each in responses
     ]
@@ -119,7 +119,7 @@ def texts_of(record):
     return [each.get("text", "") for each in blocks_of(record) if each.get("type") == "text"]
 
 
-def in_agent(record):
+def in_subagent(record):
     return record.get("isSidechain") is True or record.get("agentId") is not None
 
 
@@ -136,7 +136,7 @@ def is_mains(record):
         and not results_of(record)
         and not record.get("isMeta")
         and not record.get("isCompactSummary")
-        and not in_agent(record)
+        and not in_subagent(record)
     )
 
 
@@ -376,7 +376,7 @@ def misses_of(plain, asked, prices):
     threads = defaultdict(list)
     for each in plain.responses:
         if each.at is not None and not each.part:
-            threads[each.session, each.agent, each.is_sidechain].append(each)
+            threads[each.session, each.subagent, each.is_sidechain].append(each)
     found = defaultdict(list)
     for thread in threads.values():
         thread.sort(key=lambda each: each.at)

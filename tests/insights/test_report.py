@@ -44,7 +44,7 @@ BEGIN = datetime(2026, 7, 20, 22, tzinfo=UTC)
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 SESSIONS = ("aaaaaaaa-1111-4111-8111-111111111111", "bbbbbbbb-2222-4222-8222-222222222222")
 PROJECTS = ("/home/ada/orchard", "/home/ada/lighthouse")
-AGENT = "a1b2c3d"
+SUBAGENT = "a1b2c3d"
 PRICES = load_prices()
 
 
@@ -52,7 +52,7 @@ PRICES = load_prices()
 
 KINDS = (
     *("prompt", "prompt", "say", "say", "call", "call", "answer", "answer", "fail", "edit"),
-    *("command", "own command", "printed", "stopped", "compaction", "agent"),
+    *("command", "own command", "printed", "stopped", "compaction", "subagent"),
 )
 events = st.lists(
     st.tuples(
@@ -67,10 +67,10 @@ events = st.lists(
 
 
 class Home:
-    """A home of two sessions, an agent's log, and a fork of the first session."""
+    """A home of two sessions, a subagent's log, and a fork of the first session."""
 
     def __init__(self, plan):
-        self.lines = {"main0": [], "main1": [], "agent": []}
+        self.lines = {"main0": [], "main1": [], "subagent": []}
         self._open = defaultdict(list)
         self._minutes = Counter()
         self._last = {}
@@ -79,20 +79,20 @@ class Home:
 
     def _add(self, number, event):
         which, kind, pause, tool, size = event
-        log = "agent" if kind == "agent" else f"main{which}"
+        log = "subagent" if kind == "subagent" else f"main{which}"
         self._minutes[log] += pause
         at = BEGIN + timedelta(seconds=13 * self._minutes[log])
         uuid = f"{number:08x}-0000-4000-8000-00000000000a"
         common = {
             "uuid": uuid,
             "parentUuid": self._last.get(log),
-            "sessionId": SESSIONS[0 if log == "agent" else which],
-            "cwd": PROJECTS[0 if log == "agent" else which],
+            "sessionId": SESSIONS[0 if log == "subagent" else which],
+            "cwd": PROJECTS[0 if log == "subagent" else which],
             "timestamp": at.strftime("%Y-%m-%dT%H:%M:%S.250Z"),
             "version": "2.1.200",
         }
-        if log == "agent":
-            common |= {"isSidechain": True, "agentId": AGENT}
+        if log == "subagent":
+            common |= {"isSidechain": True, "agentId": SUBAGENT}
         for line in self._said(number, kind, log, tool, size):
             self.lines[log].append(common | line)
             self._last[log] = uuid
@@ -164,10 +164,10 @@ class Home:
             folder.mkdir(parents=True)
         put(folders[0] / f"{SESSIONS[0]}.jsonl", self.lines["main0"])
         put(folders[1] / f"{SESSIONS[1]}.jsonl", self.lines["main1"])
-        if self.lines["agent"]:
-            agents = folders[0] / SESSIONS[0] / "subagents"
-            agents.mkdir(parents=True)
-            put(agents / f"agent-{AGENT}.jsonl", self.lines["agent"])
+        if self.lines["subagent"]:
+            subagents = folders[0] / SESSIONS[0] / "subagents"
+            subagents.mkdir(parents=True)
+            put(subagents / f"agent-{SUBAGENT}.jsonl", self.lines["subagent"])
         fork = "cccccccc-3333-4333-8333-333333333333"
         carried = [line | {"sessionId": fork} for line in self.lines["main0"][:9]]
         put(folders[0] / f"{fork}.jsonl", carried)
@@ -250,13 +250,13 @@ def check_ledger(found, plain, asked):
     assert all(
         found.hours.messages[day][hour] == heat[day, hour] for day in range(7) for hour in range(24)
     )
-    main = [each for each in responses if each.agent is None]
-    told = {row.kind: row for row in found.agents}
+    main = [each for each in responses if each.subagent is None]
+    told = {row.kind: row for row in found.subagents}
     assert (told["main"].messages if "main" in told else 0) == sum(e.messages for e in main)
-    assert sum(row.messages for row in found.agents) == messages
-    assert sum(Decimal(row.cost_usd) for row in found.agents) == cost
-    assert sum(row.agents for row in found.agents) == len(
-        {(each.session, each.agent) for each in responses if each.agent is not None}
+    assert sum(row.messages for row in found.subagents) == messages
+    assert sum(Decimal(row.cost_usd) for row in found.subagents) == cost
+    assert sum(row.subagents for row in found.subagents) == len(
+        {(each.session, each.subagent) for each in responses if each.subagent is not None}
     )
     days = Counter(f"{local[id(each)]:%Y-%m-%d}" for each in dated for _ in range(each.messages))
     best = max(days, key=lambda day: (days[day], day), default=None)
@@ -475,7 +475,7 @@ def check_explained(index, found, asked):
     rows |= {f"weeks:{row.week}": row.messages for row in found.weeks}
     rows |= {f"models:{row.model}": row.messages for row in found.models}
     rows |= {f"projects:{row.project}": row.messages for row in found.projects}
-    rows |= {f"agents:{row.kind or 'not known'}": row.messages for row in found.agents}
+    rows |= {f"subagents:{row.kind or 'not known'}": row.messages for row in found.subagents}
     rows |= {f"edits:{row.file}": row.edits + row.failed for row in found.edits.rows}
     rows |= {f"cache:{row.reason}": row.misses for row in found.cache.reasons}
     rows |= {f"commands:{row.command}": row.count for row in found.commands}
@@ -632,7 +632,7 @@ def test_a_turn_that_a_fork_carries_along_is_the_longest_whichever_log_was_read_
 def test_what_was_forked_and_forked_again_counts_once(tmp_path, monkeypatch, keeps_uuids):
     """Whoever forks: Claude Code keeps the uuids, its SDK and turnlog give new ones."""
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    home = Home(event for event in BUSY if event[1] != "agent").write(tmp_path / "home")
+    home = Home(event for event in BUSY if event[1] != "subagent").write(tmp_path / "home")
     folder = home / "projects" / PROJECTS[0].replace("/", "-")
     next(folder.glob("cccccccc*")).unlink()
 

@@ -14,7 +14,7 @@ from turnlog.keep.restore.restorable import all_mirrors, find_restorable
 ID = "77777777-aaaa-4aaa-8aaa-777777777777"
 OTHER = "88888888-bbbb-4bbb-8bbb-888888888888"
 PROJECT = "/home/ann/orchard"
-AGENT = "a1b2c3d"
+SUBAGENT = "a1b2c3d"
 PLAN = "quiet-apple-tree"
 
 
@@ -56,10 +56,10 @@ def parts_of(session_id=ID, *, key=None, cwd=PROJECT):
         f"{folder}/{session_id}.jsonl": conversation(session_id, cwd=cwd)
         + line(type="relocated", relocatedCwd=cwd + "/trees", sessionId=session_id)
         + b'{"type":"user","mess\n',
-        f"{folder}/{session_id}/subagents/agent-{AGENT}.jsonl": conversation(
-            session_id, cwd=cwd + "/trees", agentId=AGENT
+        f"{folder}/{session_id}/subagents/agent-{SUBAGENT}.jsonl": conversation(
+            session_id, cwd=cwd + "/trees", agentId=SUBAGENT
         ),
-        f"{folder}/{session_id}/subagents/agent-{AGENT}.meta.json": b'{"agentType":"picker"}',
+        f"{folder}/{session_id}/subagents/agent-{SUBAGENT}.meta.json": b'{"agentType":"picker"}',
         f"{folder}/{session_id}/tool-results/toolu_1.txt": f"in {cwd}\n".encode() * 1000,
         f"todos/{session_id}-agent-{session_id}.json": b'[{"content":"pick","status":"pending"}]',
         f"tasks/{session_id}/1.json": b'{"id":"1","subject":"pick"}',

@@ -233,10 +233,10 @@ def test_a_writer_without_a_store_says_so_before_it_closes(tmp_path):
 
 
 def test_an_agents_writer_archives_nothing(store, tmp_path):
-    with store.create(project=tmp_path) as writer, writer.agent() as agent:
-        agent.append(HELLO)
+    with store.create(project=tmp_path) as writer, writer.subagent() as subagent:
+        subagent.append(HELLO)
         with pytest.raises(UsageError):
-            agent.close(archive=True)
+            subagent.close(archive=True)
 
 
 # -- the rest -------------------------------------------------------------------------------

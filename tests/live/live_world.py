@@ -75,13 +75,13 @@ class World:
         *records: dict[str, Any],
         project: str = "/srv/kites",
         ago: float = 0,
-        agent: str | None = None,
+        subagent: str | None = None,
     ) -> Path:
         """Append records as Claude Code does: the last was written *ago* seconds, each a second
         after the one before."""
         path = self.log(session, project)
-        if agent is not None:
-            path = path.with_suffix("") / "subagents" / f"agent-{agent}.jsonl"
+        if subagent is not None:
+            path = path.with_suffix("") / "subagents" / f"agent-{subagent}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         end = datetime.now(UTC) - timedelta(seconds=ago)
         with path.open("ab") as log:
@@ -91,7 +91,7 @@ class World:
                 linked = {
                     "uuid": uuid,
                     "parentUuid": self._last.get(path),
-                    "isSidechain": agent is not None,
+                    "isSidechain": subagent is not None,
                     "sessionId": session,
                     "cwd": project,
                     "gitBranch": "main",
@@ -99,7 +99,7 @@ class World:
                     "timestamp": at.strftime("%Y-%m-%dT%H:%M:%S.")
                     + f"{at.microsecond // 1000:03}Z",
                 }
-                more = {"agentId": agent} if agent is not None else {}
+                more = {"agentId": subagent} if subagent is not None else {}
                 line = linked | more | record
                 self._last[path] = line["uuid"]
                 log.write(json.dumps(line).encode() + b"\n")

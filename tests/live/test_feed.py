@@ -28,8 +28,8 @@ with turnlog.open(root).create(project=root) as writer:
     for number in range(count):
         writer.append(build.user(f"{name} {number}"))
         time.sleep(0.003)
-    with writer.agent() as agent:
-        agent.append(build.user(f"{name} agent"))
+    with writer.subagent() as subagent:
+        subagent.append(build.user(f"{name} subagent"))
 """
 
 
@@ -115,16 +115,16 @@ def test_two_processes_write_and_nothing_is_lost_or_repeated(home, poll):
             for name in ("one", "two")
         ]
         assert [writer.wait(60) for writer in writers] == [0, 0]
-        watcher.wait_for("one 149", "two 149", "one agent", "two agent")
+        watcher.wait_for("one 149", "two 149", "one subagent", "two subagent")
         time.sleep(0.3)
     for name in ("one", "two"):
         own = [text for text in watcher.texts if text.startswith(name)]
-        assert own == [*(f"{name} {number}" for number in range(150)), f"{name} agent"]
+        assert own == [*(f"{name} {number}" for number in range(150)), f"{name} subagent"]
     for batch in watcher.batches:
         times = [each.at for each in batch]
         assert times == sorted(times)
     first = watcher.told[0]
-    assert (first.project, first.author, first.agent) == (str(home), "human", None)
+    assert (first.project, first.author, first.subagent) == (str(home), "human", None)
     with open_fresh(watcher.homes, is_stale_allowed=True) as index:
         assert index.db.execute("SELECT sum(prompts) FROM sessions").fetchone() == (300,)
 

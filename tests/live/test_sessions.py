@@ -121,7 +121,7 @@ def test_killed_is_crashed_and_left_is_quiet(world):
 
 
 def test_without_a_pid_file_a_log_that_grows_runs(world):
-    """Programs that keep no PID file, and other agents."""
+    """Programs that keep no PID file, and other subagents."""
     path = world.write(ONE, prompt("one"), call(1, "Bash", command="make"))
     live = asked(world)
     assert (only(live).doing, only(live).is_running) == (Doing.CALLING, True)
@@ -197,19 +197,22 @@ def test_a_writer_of_our_own_is_running_ended_or_crashed(world):
         assert found == {ONE: Doing.ENDED, TWO: Doing.CRASHED}
 
 
-# -- agents -----------------------------------------------------------------------------------
+# -- subagents -----------------------------------------------------------------------------------
 
 
 def test_what_agents_do_is_told_with_whose_it_is(world):
     world.run(ONE, "busy")
     world.write(ONE, prompt("go"), call(1, "Task", description="look around"))
-    world.write(ONE, prompt("look"), call(2, "Grep", pattern="kite"), agent="a1b2")
-    world.write(ONE, prompt("rest"), said("done"), agent="c3d4")
+    world.write(ONE, prompt("look"), call(2, "Grep", pattern="kite"), subagent="a1b2")
+    world.write(ONE, prompt("rest"), said("done"), subagent="c3d4")
     live = asked(world)
     found = only(live)
-    assert found.agents == 1
-    assert [(each.tool, each.agent) for each in found.calls] == [("Task", None), ("Grep", "a1b2")]
-    world.write(ONE, result(2, "three"), said("All found."), agent="a1b2")
+    assert found.subagents == 1
+    assert [(each.tool, each.subagent) for each in found.calls] == [
+        ("Task", None),
+        ("Grep", "a1b2"),
+    ]
+    world.write(ONE, result(2, "three"), said("All found."), subagent="a1b2")
     assert [each.tool for each in only(live).calls] == ["Task"]
 
 
@@ -239,7 +242,7 @@ def test_every_figure_is_the_ledgers(world):
     for number, session in enumerate((ONE, TWO)):
         more = {"cache_read_input_tokens": 1000 * (number + 1)}
         world.write(session, prompt("p"), said("a"), said("b", **more), project=f"/srv/{number}")
-    world.write(ONE, prompt("x"), said("y"), agent="a1", project="/srv/0")
+    world.write(ONE, prompt("x"), said("y"), subagent="a1", project="/srv/0")
     live = asked(world)
     document = live.look()
     with open_fresh(world.homes) as index:

@@ -49,7 +49,7 @@ def test_the_same_session_in_another_home_and_project_stays_outside(tmp_path):
         for home, project, word in (("a", ORCHARD, "inside"), ("b", OUTSIDE, HUSHED)):
             Log(tmp_path / home, ONE, project, word=word, hostile="").say_everything()
             Log(
-                tmp_path / home, ONE, project, word=word, hostile="", agent=f"a{home}00"
+                tmp_path / home, ONE, project, word=word, hostile="", subagent=f"a{home}00"
             ).say_everything()
         homes = find_homes((tmp_path / "a", tmp_path / "b"))
         calls = {

@@ -97,8 +97,8 @@ def test_a_session_is_told_in_figures(desk):
     found = asked(desk, SESSION, session="1111")
     assert (found["id"], found["project"], found["prompts"]) == (ONE, ORCHARD, 2)
     bash = next(each for each in found["calls"] if each["tool"] == "Bash")
-    assert (bash["calls"], bash["errors"]) == (4, 2)  # Its agent's included.
-    assert found["agents_in_all"] == 1
+    assert (bash["calls"], bash["errors"]) == (4, 2)  # Its subagent's included.
+    assert found["subagents_in_all"] == 1
     assert found["messages"] == 18
     assert any(each["path"].endswith("tree.py") and each["changes"] for each in found["files"])
     assert len(found["latest_prompts"]) == 2
@@ -620,9 +620,9 @@ def test_an_empty_search_points_to_tool_output(tmp_path):
 def test_a_record_without_a_uuid_opens_as_search_names_it(tmp_path):
     with own_index(tmp_path / "own"):
         home = tmp_path / "home"
-        for agent in (None, "a1b2c3"):
-            log = Log(home, ONE, ORCHARD, agent=agent)
-            log.prompt("begin").prompt(f"the medlars of {agent}")
+        for subagent in (None, "a1b2c3"):
+            log = Log(home, ONE, ORCHARD, subagent=subagent)
+            log.prompt("begin").prompt(f"the medlars of {subagent}")
             first, second = map(json.loads, log.lines)
             del second["uuid"]
             log.lines = [json.dumps(first), json.dumps(second)]
@@ -632,10 +632,10 @@ def test_a_record_without_a_uuid_opens_as_search_names_it(tmp_path):
         assert len(found["hits"]) == 2
         for hit in found["hits"]:
             assert hit["record"].startswith("@")
-            place = {name: hit[name] for name in ("session", "record", "agent") if name in hit}
+            place = {name: hit[name] for name in ("session", "record", "subagent") if name in hit}
             whole = ask(desk, "session_overview", **place)
             assert [piece["text"] for piece in whole["pieces"]] == [
-                f"the medlars of {hit.get('agent')}"
+                f"the medlars of {hit.get('subagent')}"
             ]
 
 

@@ -23,7 +23,7 @@ NEXT = "NEXT"
 EDITED = "/home/ada/orchard/src/orchard/schedule.py"
 PROJECT = "/home/ada/orchard"
 SECTIONS = [
-    "overview", "days", "weeks", "hours", "streaks", "week_against_week", "models", "agents",
+    "overview", "days", "weeks", "hours", "streaks", "week_against_week", "models", "subagents",
     "projects", "tools", "sequences", "errors", "edits", "cache", "compactions", "interruptions",
     "turns", "commands",
 ]  # fmt: skip
@@ -54,7 +54,7 @@ CALLS = {
         {"session": FROST},
         {"session": "latest"},
         {"session": STORM[:4]},
-        {"session": FROST, "agent": "a3f09c1"},
+        {"session": FROST, "subagent": "a3f09c1"},
         {"session": FROST, "record": "9c2a2dc0-9978-48f0-a77b-5be58839cef1"},
         {"session": FROST, "record": "no-such-record"},
         {"session": "no-such-session"},
@@ -65,7 +65,7 @@ CALLS = {
         {"session": FROST, "turn": 2},
         {"session": HARVEST, "newest": True, "limit": 1},
         {"session": HARVEST, "newest": True, "limit": 1, "cursor": NEXT},
-        {"session": FROST, "agent": "a3f09c1", "limit": 1},
+        {"session": FROST, "subagent": "a3f09c1", "limit": 1},
         {"session": FROST, "turn": 99},
     ],
     "past_calls": [
@@ -118,7 +118,7 @@ CALLS = {
     "past_insights": [
         {},
         {"sections": SECTIONS, "since": "2025-07-01", "limit": 2},
-        {"sections": ["cache", "agents"], "project": PROJECT, "until": "2026-11-01"},
+        {"sections": ["cache", "subagents"], "project": PROJECT, "until": "2026-11-01"},
         {"sections": ["weather"]},
         {"since": "today", "until": "yesterday"},
     ],

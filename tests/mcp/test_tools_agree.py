@@ -5,12 +5,12 @@ import json
 import pytest
 
 from mcp_world import (
-    AGENT,
     HAIKU,
     ONE,
     ORCHARD,
     OUT,
     PRESS,
+    SUBAGENT,
     TREE,
     TWO,
     ask,
@@ -203,7 +203,7 @@ def test_an_error_leads_to_its_record(world):
     assert whole["pieces"][0]["text"] == "Exit code 1: no spade"
 
 
-@pytest.mark.parametrize("by", ["day", "model", "session", "project", "agent", "hour", "week"])
+@pytest.mark.parametrize("by", ["day", "model", "session", "project", "subagent", "hour", "week"])
 def test_costs_are_those_of_the_ledger(both, by):
     desk, home, within = both
     theirs = cli(home, "cost", "--by", by, *within)
@@ -274,7 +274,7 @@ def test_the_files_of_a_session_with_their_versions_and_edits(world):
 def test_who_touched_a_file(world):
     _, desk = world
     rows = ask(desk(ORCHARD), "past_files", path="*.txt")["touched_by"]
-    assert [(row["session"], row["agent"], row["reads"]) for row in rows] == [(ONE, AGENT, 1)]
+    assert [(row["session"], row["subagent"], row["reads"]) for row in rows] == [(ONE, SUBAGENT, 1)]
     rows = ask(desk(), "past_files", path="*.txt")["touched_by"]
     assert {row["session"] for row in rows} == {ONE, OUT}
 
@@ -343,15 +343,15 @@ def test_a_turn_in_full_says_all_that_the_thread_says(world):
 
 def test_an_agents_turns_and_any_record_open(world):
     _, desk = world
-    found = ask(desk(ORCHARD), "session_turns", session=ONE, agent=AGENT[:3])
-    assert found["agent"] == AGENT
+    found = ask(desk(ORCHARD), "session_turns", session=ONE, subagent=SUBAGENT[:3])
+    assert found["subagent"] == SUBAGENT
     (turn,) = found["flow"]
     assert turn["prompt"] == "count the pears"
     assert turn["answer"] == "Nine pears."
     (hit,) = ask(desk(ORCHARD), "search_history", query='"Nine pears"')["hits"]
-    assert hit["agent"] == AGENT
+    assert hit["subagent"] == SUBAGENT
     opened_at = ask(desk(ORCHARD), "session_turns", session=hit["session"], record=hit["record"])
-    assert opened_at["agent"] == AGENT
+    assert opened_at["subagent"] == SUBAGENT
     assert opened_at["steps"][0]["answer"] == "Nine pears."
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import turnlog
 from mcp import Client
 from mcp_world import (
-    AGENT,
     ONE,
     ORCHARD,
     OUT,
+    SUBAGENT,
     TWO,
     VAULT,
     Writing,
@@ -88,8 +88,8 @@ BAD = [
     ("session_turns", {"session": ONE, "record": "@999999999999"}, "no record"),
     ("session_turns", {"session": ONE, "record": "' OR 1=1 --"}, "no record"),
     ("session_turns", {"session": ONE, "turn": 1, "record": "x"}, "both"),
-    ("session_turns", {"session": ONE, "agent": "zzz"}, "no agent"),
-    ("session_turns", {"session": ONE, "agent": "../x"}, "no agent"),
+    ("session_turns", {"session": ONE, "subagent": "zzz"}, "no subagent"),
+    ("session_turns", {"session": ONE, "subagent": "../x"}, "no subagent"),
     ("past_calls", {"limit": 0}, "limit"),
     ("past_calls", {"status": "fine"}, "status"),
     ("past_calls", {"tool": ","}, "no tool is named"),
@@ -195,7 +195,7 @@ def escapes(signature, record):
                 "query_history",
                 {"resource": resource, "filter": wanted, "output": {"limit": 200}},
             )
-        for by in ("session_id", "project", "model", "agent"):
+        for by in ("session_id", "project", "model", "subagent"):
             yield "query_history", {"resource": resource, "transform": {"group_by": by}}
         yield (
             "query_history",
@@ -205,7 +205,7 @@ def escapes(signature, record):
     yield "session_turns", {"session": ONE, "record": record}
     yield "session_turns", {"session": OUT, "record": record}
     yield "past_errors", {"signature": signature}
-    for by in ("session", "project", "model", "agent", "day"):
+    for by in ("session", "project", "model", "subagent", "day"):
         yield "past_costs", {"by": [by], "limit": 200}
     yield "past_costs", {"by": ["session", "model"], "model": "rubies"}
     yield "past_files", {"path": "rubies.txt"}
@@ -213,7 +213,7 @@ def escapes(signature, record):
     yield "past_files", {"session": ONE, "path": f"{VAULT}/rubies.txt"}
     yield "past_calls", {"file": "*", "limit": 200}
     yield "past_calls", {"tool": "*", "status": "error", "limit": 200}
-    told = ["overview", "models", "projects", "tools", "errors", "edits", "turns", "agents"]
+    told = ["overview", "models", "projects", "tools", "errors", "edits", "turns", "subagents"]
     yield "past_insights", {"since": "2020-01-01", "limit": 50, "sections": told}
 
 
@@ -442,7 +442,7 @@ def test_no_schema_speaks_of_where_logs_lie(schemas):
 # -- anything that a schema allows -----------------------------------------------------------
 
 WORDS = st.sampled_from([
-    "apples", ONE, TWO, OUT, AGENT, ORCHARD, "press", "..", "latest", "Bash", "*", "", "7d",
+    "apples", ONE, TWO, OUT, SUBAGENT, ORCHARD, "press", "..", "latest", "Bash", "*", "", "7d",
     "2026-11-01", "tree.py", "\0", "\ud800", "é" * 300, "day", "@0", "0" * 12, "' OR 1=1 --",
 ])  # fmt: skip
 

@@ -144,12 +144,12 @@ def only(rows, columns):
 
 SHOWN = {
     "entries": ["uuid", "parent_uuid", "type", "author", "role", "session_id", "project", "at",
-                "git_branch", "agent", "model", "message_id", "is_error", "log", "offset",
+                "git_branch", "subagent", "model", "message_id", "is_error", "log", "offset",
                 "length", "content"],
-    "messages": ["role", "at", "session_id", "project", "agent", "model", "message_id", "uuid",
+    "messages": ["role", "at", "session_id", "project", "subagent", "model", "message_id", "uuid",
                  "is_error", "records", "input", "output", "text", "git_branch"],
-    "tools": ["tool_name", "call_id", "session_id", "project", "agent", "at", "status", "is_error",
-              "file", "input", "result", "duration_ms", "uuid"],
+    "tools": ["tool_name", "call_id", "session_id", "project", "subagent", "at", "status",
+              "is_error", "file", "input", "result", "duration_ms", "uuid"],
 }  # fmt: skip
 
 

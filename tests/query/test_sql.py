@@ -68,7 +68,7 @@ def index(tmp_path, monkeypatch):
         SESSION,
         said,
         answer(UUIDS[6], UUIDS[5], at(5), seen, message="m4", model="claude-haiku-4-5", **side),
-        agent="a1b2c3d4",
+        subagent="a1b2c3d4",
     )
     elsewhere = {"cwd": "/home/ada/orchard-2", "timestamp": "2026-10-01T09:00:00.000Z"}
     lines = json.dumps({"sessionId": OTHER} | prompt(UUIDS[7], **elsewhere)) + "\n{torn\n"
@@ -89,7 +89,7 @@ def digest(index):
 def test_sessions_have_the_mapped_names(index):
     found = rows(
         index,
-        "SELECT backing_model_id, tokens_in, tokens_out, cwd, git_branch, agents, started_at,"
+        "SELECT backing_model_id, tokens_in, tokens_out, cwd, git_branch, subagents, started_at,"
         " last_active_at FROM v_sessions WHERE session = ?",
         parameters=(SESSION,),
     )
@@ -105,8 +105,8 @@ def test_sessions_have_the_mapped_names(index):
 def test_an_agent_names_the_record_that_asked_for_it(index):
     found = rows(
         index,
-        "SELECT a.agent, a.kind, a.spawned_by_message_id, r.offset > 0, a.tokens_out FROM v_agents"
-        " AS a JOIN v_records AS r ON r.uuid = a.spawned_by_message_id",
+        "SELECT a.subagent, a.kind, a.spawned_by_message_id, r.offset > 0, a.tokens_out"
+        " FROM v_subagents AS a JOIN v_records AS r ON r.uuid = a.spawned_by_message_id",
     )
     assert found == [["a1b2c3d4", "Explore", UUIDS[3], 1, 7]]
 
@@ -122,9 +122,9 @@ def test_so_does_one_that_another_tool_started(tmp_path, monkeypatch):
         answer(UUIDS[1], UUIDS[0], at, call("c1", "mcp__crew__delegate", goal="go and look")),
         result(UUIDS[2], UUIDS[1], at, "c1", "ok", toolUseResult=told),
     )
-    log(home, SESSION, prompt(UUIDS[3], isSidechain=True, agentId="b7"), agent="b7")
+    log(home, SESSION, prompt(UUIDS[3], isSidechain=True, agentId="b7"), subagent="b7")
     with open_fresh((home,)) as found:
-        made = rows(found, "SELECT agent, description, spawned_by_message_id FROM v_agents")
+        made = rows(found, "SELECT subagent, description, spawned_by_message_id FROM v_subagents")
     assert made == [["b7", "look", UUIDS[1]]]
 
 

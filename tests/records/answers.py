@@ -59,8 +59,8 @@ def answer(
     return record | more
 
 
-def echo(record: dict[str, Any], agent: str = "a1", **more: Any) -> dict[str, Any]:
-    """A record of progress that repeats an agent's *record*."""
+def echo(record: dict[str, Any], subagent: str = "a1", **more: Any) -> dict[str, Any]:
+    """A record of progress that repeats a subagent's *record*."""
     kept = ("type", "message", "requestId", "uuid", "timestamp")
     inner = {key: copy.deepcopy(record[key]) for key in kept if key in record}
     return {
@@ -69,7 +69,7 @@ def echo(record: dict[str, Any], agent: str = "a1", **more: Any) -> dict[str, An
         "cwd": record.get("cwd"),
         "timestamp": "2026-03-05T00:00:00.000Z",
         "uuid": "e-1",
-        "data": {"type": "agent_progress", "agentId": agent, "message": inner},
+        "data": {"type": "agent_progress", "agentId": subagent, "message": inner},
         **more,
     }
 

@@ -9,7 +9,7 @@ from strategies import to_line
 from turnlog.records.codec import decode
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of, meaning_of_block
 
-IN_AGENT = {"isSidechain": True, "agentId": "a1b2c3d"}
+IN_SUBAGENT = {"isSidechain": True, "agentId": "a1b2c3d"}
 FAILED = RESULT | {"is_error": True}
 
 
@@ -26,13 +26,13 @@ FAILED = RESULT | {"is_error": True}
         (CLAUDE["assistant/call"], "assistant", "call"),
         (answered(TEXT, CALL), "assistant", "call"),
         (CLAUDE["assistant/synthetic"], "assistant", "error"),
-        (said("user", "Sew.", **IN_AGENT), "caller", "prompt"),
-        (answered(TEXT, **IN_AGENT), "agent", "response"),
-        (answered(CALL, **IN_AGENT), "agent", "call"),
-        (said("user", [RESULT], **IN_AGENT), "tool", "result"),
+        (said("user", "Sew.", **IN_SUBAGENT), "caller", "prompt"),
+        (answered(TEXT, **IN_SUBAGENT), "subagent", "response"),
+        (answered(CALL, **IN_SUBAGENT), "subagent", "call"),
+        (said("user", [RESULT], **IN_SUBAGENT), "tool", "result"),
         (said("user", "<reminder>", isMeta=True), "program", "context"),
         (said("user", "<bash-stdout>a</bash-stdout>"), "program", "notice"),
-        (said("user", "[Request interrupted by user]", **IN_AGENT), "program", "notice"),
+        (said("user", "[Request interrupted by user]", **IN_SUBAGENT), "program", "notice"),
         (said("user", "Go on.", origin={"kind": "coordinator"}), "program", "notice"),
         (CLAUDE["user/compact-summary"], "program", "summary"),
         (CLAUDE["summary"], "program", "summary"),

@@ -117,7 +117,7 @@ def test_a_partial_never_beats_the_final_count_of_a_sidechain():
 def test_an_echo_counts_once_with_the_agents_own_record_and_alone_if_that_is_gone():
     own = answer(isSidechain=True, agentId="a1")
     both = one(own, echo(own))
-    assert (both.agent, both.is_sidechain, both.at) == ("a1", True, instant(AT))
+    assert (both.subagent, both.is_sidechain, both.at) == ("a1", True, instant(AT))
     assert one(echo(own)) == both
     assert one(echo(own), own).session == SESSION
 
@@ -194,9 +194,13 @@ def test_usage_that_shrinks_is_another_response():
 
 def test_agents_that_work_at_once_have_responses_of_their_own():
     main = via_gateway(output=3)
-    agents = [via_gateway(output=n, isSidechain=True, agentId=f"a{n}") for n in (4, 5)]
-    assert outputs(main, *agents) == [3, 4, 5]
-    assert outputs(main, *agents, echo(agents[0], "a4"), echo(agents[1], "a5")) == [3, 4, 5]
+    subagents = [via_gateway(output=n, isSidechain=True, agentId=f"a{n}") for n in (4, 5)]
+    assert outputs(main, *subagents) == [3, 4, 5]
+    assert outputs(main, *subagents, echo(subagents[0], "a4"), echo(subagents[1], "a5")) == [
+        3,
+        4,
+        5,
+    ]
 
 
 def test_what_a_fork_copied_is_still_one_response_and_the_first_session_pays():
@@ -328,8 +332,8 @@ def test_a_copy_that_has_the_final_count_counts_but_does_not_pay():
 def test_a_session_that_changes_directories_stays_one_project():
     records = list(history(SESSION, 1, 2, 3))
     records[1]["cwd"] = "/srv/kites/tail"
-    agents = list(history(SESSION, 4, isSidechain=True, agentId="a1", cwd="/tmp/worktree"))
-    for order in (records + agents, agents + records[::-1]):
+    subagents = list(history(SESSION, 4, isSidechain=True, agentId="a1", cwd="/tmp/worktree"))
+    for order in (records + subagents, subagents + records[::-1]):
         assert {response.project for response in settled(*order)} == {"/srv/kites"}
         assert len({response.cwd for response in settled(*order)}) == 3
 

@@ -49,8 +49,8 @@ def test_a_record_of_an_assistant_tells():
 
 
 def test_an_echo_of_an_agents_message_tells_of_the_agent_at_its_own_time():
-    seen = one(echo(answer(isSidechain=True), agent="a7"))
-    assert (seen.agent, seen.rank, seen.is_sidechain) == ("a7", ECHO, True)
+    seen = one(echo(answer(isSidechain=True), subagent="a7"))
+    assert (seen.subagent, seen.rank, seen.is_sidechain) == ("a7", ECHO, True)
     assert seen.at == instant(AT)
     assert seen.session == SESSION
 

@@ -18,7 +18,7 @@ SESSIONS = (
     "cccccccc-3333-4333-8333-333333333333",
 )
 PROJECTS = ("/home/ada/orchard", "/home/ada/orchard/cellar", "/home/ada/lighthouse")
-# The fourth log is that of an agent of the first session.
+# The fourth log is that of a subagent of the first session.
 LOGS = (
     f"-home-ada-orchard/{SESSIONS[0]}.jsonl",
     f"-home-ada-orchard-cellar/{SESSIONS[1]}.jsonl",
@@ -133,14 +133,14 @@ class Tree:
 
     def _entry(self, row, home):
         fields, kind, log = row["json"], row["kind"], row["log"]
-        of_agent = log == 3
+        of_subagent = log == 3
         author = {
-            "prompt": "caller" if of_agent else "human",
+            "prompt": "caller" if of_subagent else "human",
             "ok": "tool",
             "error": "tool",
             "meta": "program",
             "summary": "program",
-        }.get(kind, "agent" if of_agent else "assistant")
+        }.get(kind, "subagent" if of_subagent else "assistant")
         role = {"prompt": "user", "ok": "tool", "error": "tool", "meta": None, "summary": None}
         message = fields.get("message", {})
         at = fields.get("timestamp")
@@ -154,7 +154,7 @@ class Tree:
             "project": self.project_of(log),
             "git_branch": fields.get("gitBranch"),
             "at": None if at is None else datetime.fromisoformat(at),
-            "agent": "a1b2c3d" if of_agent else None,
+            "subagent": "a1b2c3d" if of_subagent else None,
             "model": message.get("model"),
             "message_id": message.get("id"),
             "is_error": kind in ("error", "api_error"),
@@ -229,7 +229,7 @@ _TYPES = dict.fromkeys(KINDS, "assistant") | {
 }  # fmt: skip
 _STATUS = {"ok": "success", "error": "error"}
 _OF_CALLS = (
-    "session_id", "project", "git_branch", "at", "agent", "uuid", "parent_uuid", "model",
+    "session_id", "project", "git_branch", "at", "subagent", "uuid", "parent_uuid", "model",
     "message_id", "log", "offset",
 )  # fmt: skip
 

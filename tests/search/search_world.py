@@ -36,7 +36,7 @@ class Doc:
     model: str | None = None
     branch: str | None = None
     is_error: bool = False
-    of_agent: bool = False
+    of_subagent: bool = False
 
 
 @dataclass
@@ -55,27 +55,32 @@ class World:
         for doc in docs:
             self.docs.append(Doc(at=at, uuid=uuid, type=record["type"], **doc))
 
-    def _base(self, session, project, branch, agent):
+    def _base(self, session, project, branch, subagent):
         key = re.sub("[^A-Za-z0-9]", "-", project)
-        name = f"{session}/subagents/agent-{agent}" if agent else session
-        more = {"isSidechain": True, "agentId": agent} if agent else {}
+        name = f"{session}/subagents/agent-{subagent}" if subagent else session
+        more = {"isSidechain": True, "agentId": subagent} if subagent else {}
         common = {"sessionId": session, "cwd": project, "gitBranch": branch} | more
-        about = {"session": session, "project": project, "branch": branch, "of_agent": bool(agent)}
+        about = {
+            "session": session,
+            "project": project,
+            "branch": branch,
+            "of_subagent": bool(subagent),
+        }
         return f"{key}/{name}.jsonl", common, about
 
-    def prompt(self, text, session=ONE, project=ORCHARD, branch="main", agent=None):
-        place, common, about = self._base(session, project, branch, agent)
+    def prompt(self, text, session=ONE, project=ORCHARD, branch="main", subagent=None):
+        place, common, about = self._base(session, project, branch, subagent)
         record = {"type": "user", "message": {"role": "user", "content": text}} | common
-        author = "caller" if agent else "human"
+        author = "caller" if subagent else "human"
         self._add(place, record, {"text": text, "kind": "prompt", "author": author} | about)
 
     def answer(
-        self, *blocks, session=ONE, project=ORCHARD, branch="main", agent=None, model="opus",
+        self, *blocks, session=ONE, project=ORCHARD, branch="main", subagent=None, model="opus",
         fails=False,
     ):  # fmt: skip
         """Each block is a text, ("thinking", text) or (tool, file, text)."""
-        place, common, about = self._base(session, project, branch, agent)
-        about |= {"author": "agent" if agent else "assistant", "model": model}
+        place, common, about = self._base(session, project, branch, subagent)
+        about |= {"author": "subagent" if subagent else "assistant", "model": model}
         content, docs = [], []
         for block in blocks:
             if isinstance(block, str):
@@ -102,7 +107,7 @@ class World:
         self.answer((tool, file, asked), fails="boom" in asked, **where)
         name, failed = f"call-{self.step - 1}", "boom" in asked
         where.pop("model", None)
-        here = {"session": ONE, "project": ORCHARD, "branch": "main", "agent": None} | where
+        here = {"session": ONE, "project": ORCHARD, "branch": "main", "subagent": None} | where
         place, common, about = self._base(**here)
         block = {"type": "tool_result", "tool_use_id": name, "content": text, "is_error": failed}
         record = {"type": "user", "message": {"role": "user", "content": [block]}} | common
@@ -131,9 +136,9 @@ def make_world():
         "日本語のテキスト検索 → できました", session=TWO, branch="feat/café", model="haiku-4"
     )
     world.prompt("서버가 응답하지 않는다", session=TWO, branch="feat/café")
-    world.prompt("look for apples", session=ONE, agent="a1")
-    world.answer("Found apples, and the retry loop.", agent="a1", model="haiku-4")
-    world.result("Grep", TOOLS, "apple.*", "press/apple.py:3: apples = []", agent="a1")
+    world.prompt("look for apples", session=ONE, subagent="a1")
+    world.answer("Found apples, and the retry loop.", subagent="a1", model="haiku-4")
+    world.result("Grep", TOOLS, "apple.*", "press/apple.py:3: apples = []", subagent="a1")
     world.prompt(
         "press the apples: std::vector<int> v; v.push_back(x)", session=THREE, project=TOOLS
     )
@@ -214,5 +219,5 @@ def _is(wanted, doc):
             return value == doc.author
         case "type":
             return value in (doc.type, doc.kind)
-    flags = {"error": doc.is_error, "agent": doc.of_agent, "gone": False}
+    flags = {"error": doc.is_error, "subagent": doc.of_subagent, "gone": False}
     return flags.get(value, value == doc.kind)

@@ -92,7 +92,7 @@ filters = st.one_of(
             FieldFilter("type", "user"),
             FieldFilter("type", "thinking"),
             FieldFilter("is", "error"),
-            FieldFilter("is", "agent"),
+            FieldFilter("is", "subagent"),
             FieldFilter("is", "prompt"),
             FieldFilter("is", "gone"),
         ]
@@ -148,9 +148,9 @@ def test_every_text_of_the_world_is_known_to_the_index(index, world):
     [
         "retry loop", '"retry loop"', "retry -loop", "retry OR apples", "retr*", "LOOP", "Retry",
         "std::vector", "v.push_back(x)", "tool:bash", "tool:B*", "file:*.py", "file:src/loop.rs",
-        "is:agent retry", "type:thinking", "role:user", "role:assistant -model:haiku",
+        "is:subagent retry", "type:thinking", "role:user", "role:assistant -model:haiku",
         "branch:feat/café", "project:PRESS", f"project:{ORCHARD}", "session:2222 Köln",
-        "after:2026-11-02 before:2026-11-03", "since:9d loop", "(retry OR apples) -is:agent",
+        "after:2026-11-02 before:2026-11-03", "since:9d loop", "(retry OR apples) -is:subagent",
         "-tool:bash -role:human", "retry OR is:error", "-the", "✅", "->", ":= OR ✅",
         'loop -word:"->"',
     ],

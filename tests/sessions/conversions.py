@@ -42,7 +42,7 @@ def found(root, session_id=ID, layout=None):
     session = Session.find((Home(Path(root)),), session_id)
     if layout is None:
         return session
-    mains = [log for log in session.logs if log.kind != "agent" and log.layout == layout]
+    mains = [log for log in session.logs if log.kind != "subagent" and log.layout == layout]
     return Session(session.id, mains)
 
 
@@ -50,13 +50,13 @@ def lines_of(session):
     return [item.record.raw for item in session.items()]
 
 
-def agents_of(session):
-    """Give the lines of every agent's log, by its place beside the main one."""
+def subagents_of(session):
+    """Give the lines of every subagent's log, by its place beside the main one."""
     base = session.path.parent
     return {
         os.path.relpath(log.path, base): [item.record.raw for item in session.read(log)]
         for log in session.logs
-        if log.kind == "agent"
+        if log.kind == "subagent"
     }
 
 

@@ -27,9 +27,9 @@ def write(home, place, content=b"", *, at=None):
     return path
 
 
-def log(home, session_id, *records, agent=None):
+def log(home, session_id, *records, subagent=None):
     """Write a log of *records*, dicts, into the one project of *home*."""
-    name = f"{session_id}/subagents/agent-{agent}" if agent else session_id
+    name = f"{session_id}/subagents/agent-{subagent}" if subagent else session_id
     lines = "".join(json.dumps({"sessionId": session_id} | each) + "\n" for each in records)
     return write(home, f"projects/-home-ada-orchard/{name}.jsonl", lines)
 

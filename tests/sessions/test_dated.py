@@ -238,12 +238,12 @@ def test_the_store_creates_lists_and_resumes(tmp_path):
         session.append(build.user("Hello"))
     with store.resume(ID) as again:
         again.append(build.assistant("Hi", model="m"))
-        with again.agent("a753668") as agent:
-            agent.append(build.user("Look"))
+        with again.subagent("a753668") as subagent:
+            subagent.append(build.user("Look"))
     (row,) = store.sessions()
     assert (row.id, row.project, row.title, row.layout) == (ID, str(tmp_path), "Hello", "dated")
-    assert row.agents == 1
+    assert row.subagents == 1
     found = store.session(ID)
     assert [record.text for record in said(found)] == ["Hello", "Hi"]
-    assert [agent.id for agent in found.agents] == ["a753668"]
+    assert [subagent.id for subagent in found.subagents] == ["a753668"]
     assert store.crashed() == []

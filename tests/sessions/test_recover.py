@@ -267,9 +267,9 @@ def test_a_recovery_that_would_move_the_tip_back_is_refused(store, monkeypatch):
 def test_a_torn_agents_log_is_recovered_once(store):
     with store.create(session_id=ID) as session:
         session.append(build.user("Go"))
-        with session.agent("a753668") as agent:
-            agent.append(build.user("Look"))
-    with agent.path.open("ab") as file:
+        with session.subagent("a753668") as subagent:
+            subagent.append(build.user("Look"))
+    with subagent.path.open("ab") as file:
         file.write(b'{"type":"user","mess')
     assert store.recover(ID).torn
     assert not store.recover(ID).needed
@@ -387,15 +387,15 @@ def test_a_mark_cannot_name_other_files(store, log, tmp_path, name):
 def test_an_undo_restores_agents_logs(store):
     with store.create(session_id=ID) as session:
         session.append(build.user("Go"))
-        with session.agent("a753668") as agent:
-            agent.append(build.user("Look"))
-            agent.append(build.assistant("Seen", model="m"))
-    agent.path.write_bytes(agent.path.read_bytes().replace(b"}\n{", b"}{", 3))
-    before = (session.path.read_bytes(), agent.path.read_bytes())
+        with session.subagent("a753668") as subagent:
+            subagent.append(build.user("Look"))
+            subagent.append(build.assistant("Seen", model="m"))
+    subagent.path.write_bytes(subagent.path.read_bytes().replace(b"}\n{", b"}{", 3))
+    before = (session.path.read_bytes(), subagent.path.read_bytes())
     store.recover(ID)
-    assert agent.path.read_bytes() != before[1]
+    assert subagent.path.read_bytes() != before[1]
     store.undo_recovery(ID)
-    assert (session.path.read_bytes(), agent.path.read_bytes()) == before
+    assert (session.path.read_bytes(), subagent.path.read_bytes()) == before
 
 
 def test_what_an_undo_leaves_is_no_original_of_a_compaction(store, log):
@@ -492,12 +492,12 @@ def test_what_claude_code_left_behind_tells_a_crash(store, log):
 def test_agents_logs_are_mended_too(store):
     with store.create(session_id=ID) as session:
         session.append(build.user("Go"))
-        with session.agent("a753668") as agent:
-            agent.append(build.user("Look"))
-            agent.append(build.assistant("Seen", model="m"))
-    agent.path.write_bytes(agent.path.read_bytes().replace(b"}\n{", b"}{", 3))
+        with session.subagent("a753668") as subagent:
+            subagent.append(build.user("Look"))
+            subagent.append(build.assistant("Seen", model="m"))
+    subagent.path.write_bytes(subagent.path.read_bytes().replace(b"}\n{", b"}{", 3))
     assert store.recover(ID).salvaged
-    assert not [item for item in read_log(agent.path) if isinstance(item, Damage)]
+    assert not [item for item in read_log(subagent.path) if isinstance(item, Damage)]
 
 
 @pytest.mark.parametrize("layout", ["flat", "dated"])

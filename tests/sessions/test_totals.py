@@ -64,11 +64,11 @@ def test_what_others_append_is_counted(store):
 def test_agents_belong_to_their_session(store):
     with store.create(session_id=ID) as session:
         session.append(answer())
-        with session.agent() as agent:
-            agent.append(answer())
+        with session.subagent() as subagent:
+            subagent.append(answer())
             assert session.totals.messages == 2
-            agent.append(answer())
-            assert agent.totals.messages == 2
+            subagent.append(answer())
+            assert subagent.totals.messages == 2
         assert session.totals.messages == 3
         assert session.totals.messages == 3
     assert store.session(ID).totals.messages == 3

@@ -78,9 +78,9 @@ class AsyncSession(_Over[SessionWriter]):
         """The session's id."""
         return self.sync.session_id
 
-    async def agent(self, agent_id: str | None = None) -> AsyncSession:
+    async def subagent(self, agent_id: str | None = None) -> AsyncSession:
         """Begin a subagent, with a log of its own in the same session."""
-        return AsyncSession(await run_in_thread(self.sync.agent, agent_id))
+        return AsyncSession(await run_in_thread(self.sync.subagent, agent_id))
 
     async def __aenter__(self) -> Self:
         return self
@@ -143,7 +143,7 @@ class AsyncStore(_Over[Store]):
         return _Items(lambda: (each for _, each in self.sync.session(text).records()), _BATCH)
 
     def follow(self, text: str, *, from_start: bool = False) -> AsyncIterator[FollowedItem]:
-        """Return what is appended to a session and its agents, as it happens, until cancelled.
+        """Return what is appended to a session and its subagents, as it happens, until cancelled.
 
         With *from_start*, what is there already comes first.
         """

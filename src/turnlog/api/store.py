@@ -790,7 +790,7 @@ class Store(Closing):
     def follow(
         self, text: str, *, from_start: bool = False, stop: threading.Event | None = None
     ) -> Iterator[FollowedItem]:
-        """Return what is appended to a session and its agents, as it happens, until *stop* is set.
+        """Return what is appended to a session and its subagents, live, until *stop* is set.
 
         ``each.record`` is the record; it is None where a log was damaged or replaced, and
         ``each.item`` tells. With *from_start*, what stands there already is given first.

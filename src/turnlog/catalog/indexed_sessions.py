@@ -43,7 +43,7 @@ from turnlog.keep.archive.archives import Archives
 from turnlog.sessions.state import Running, SessionState, State, running_sessions
 
 SessionSort = Literal[
-    "active", "started", "title", "records", "prompts", "tokens", "agents", "duration", "size"
+    "active", "started", "title", "records", "prompts", "tokens", "subagents", "duration", "size"
 ]
 SESSION_SORTS: Final[dict[str, str]] = {
     "active": "active_at",
@@ -52,7 +52,7 @@ SESSION_SORTS: Final[dict[str, str]] = {
     "records": "records",
     "prompts": "prompts",
     "tokens": "coalesce(tokens, 0)",
-    "agents": "agents",
+    "subagents": "subagents",
     "duration": "last_active_at - started_at",
     "size": "bytes",
 }
@@ -66,13 +66,13 @@ class IndexedSession(SessionRow, kw_only=True, frozen=True):
 
     prompts: int
     branches: list[str]
-    """Every branch it was on, its agents included; `git_branch` is the last."""
+    """Every branch it was on, its subagents included; `git_branch` is the last."""
     tools: dict[str, int]
-    """The tools it called most, its agents included, and how often."""
+    """The tools it called most, its subagents included, and how often."""
     damages: int
     crashed: bool
     messages: int = 0
-    """API responses, each counted once, its agents' included; so are the tokens."""
+    """API responses, each counted once, its subagents' included; so are the tokens."""
     input: int = 0
     output: int = 0
     cache_write_5m: int = 0
@@ -110,7 +110,7 @@ def list_indexed(
     since: datetime | None = None,
     until: datetime | None = None,
     has_damage: bool | None = None,
-    has_agents: bool | None = None,
+    has_subagents: bool | None = None,
     gone: bool | None = None,
     archived: bool | None = False,
     sidechains: bool = False,
@@ -130,7 +130,7 @@ def list_indexed(
     counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
     those of which it is not known come last either way. *gone* keeps those that are gone at their
     source, kept or not; if it is false, those that can be read. With *sidechains*, main logs that
-    hold only an agent's records are listed, too. If *detailed* is given, only so
+    hold only a subagent's records are listed, too. If *detailed* is given, only so
     many of the first have tokens, tools and branches, which take most of the time.
     """
     asked = ListConditions()
@@ -149,7 +149,11 @@ def list_indexed(
     if state is not None:
         asked.keep("state_of(life, active_at) = ?", _state_named(state))
     gone_fact = (_IS_GONE if gone else "is_gone", gone)
-    for fact, is_wanted in (("damages > 0", has_damage), ("agents > 0", has_agents), gone_fact):
+    for fact, is_wanted in (
+        ("damages > 0", has_damage),
+        ("subagents > 0", has_subagents),
+        gone_fact,
+    ):
         if is_wanted is not None:
             asked.keep(f"({fact}) IS {'true' if is_wanted else 'false'}")
     asked.keep_period(since, until)
@@ -174,7 +178,7 @@ def list_indexed(
 
 
 _AS_STORED: Final = (
-    "title", "tag", "records", "prompts", "agents", "damages", "git_branch", "home", "layout",
+    "title", "tag", "records", "prompts", "subagents", "damages", "git_branch", "home", "layout",
     "path",
 )  # fmt: skip
 _COLUMNS: Final = (

@@ -25,7 +25,7 @@ from turnlog.records.time_zone import TIMES
 from turnlog.text import inert
 
 NOT_KNOWN: Final = "not known"
-_NAMELESS: Final = {"agent": "main", "tool": "none"} | dict.fromkeys(TIMES, "—")
+_NAMELESS: Final = {"subagent": "main", "tool": "none"} | dict.fromkeys(TIMES, "—")
 _PATHS: Final = ("project", "file")
 _CUT: Final = "…"
 _SHOWN: Final = 5

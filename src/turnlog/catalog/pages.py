@@ -41,7 +41,7 @@ with others has the bytes of its own lines.
 IS_THERE: Final = "NOT is_sidechain AND NOT is_gone"
 """Which of those count as sessions: they have a main log, and it begins with a record of their own.
 
-Of one that is gone its agents' logs may be left, or what the index remembers: it counts as gone.
+Of one that is gone its subagents' logs may be left, or what the index remembers: it counts as gone.
 """
 
 JOIN_PAID: Final = " LEFT JOIN paid ON paid_by = listed.session AND paid_in = listed.home"

@@ -2,8 +2,8 @@
 
 A project is the directory that a session began in. Its figures are the sums of what `list_indexed`
 says of its sessions, so the two always agree, but for prompts that a fork or a resume carried
-along: each session's log has them, and they were typed once. A log of an agent that lies among the
-sessions is none of them, but what it used was used, and is counted here.
+along: each session's log has them, and they were typed once. A log of a subagent that lies among
+the sessions is none of them, but what it used was used, and is counted here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
 
 ProjectSort = Literal[
-    "active", "path", "sessions", "prompts", "messages", "tokens", "agents", "size"
+    "active", "path", "sessions", "prompts", "messages", "tokens", "subagents", "size"
 ]
 PROJECT_SORTS: Final[dict[str, str]] = {
     "active": "last_at",
@@ -39,7 +39,7 @@ PROJECT_SORTS: Final[dict[str, str]] = {
     "prompts": "prompts",
     "messages": "messages",
     "tokens": "tokens",
-    "agents": "agents",
+    "subagents": "subagents",
     "size": "bytes",
 }
 """The orders there are, and what each means in SQL."""
@@ -69,7 +69,7 @@ class ProjectRow(Struct, kw_only=True, frozen=True):
     """The one with the most records first."""
     first_at: datetime | None
     last_at: datetime | None
-    agents: int
+    subagents: int
     damages: int
     size_bytes: int
     """Of the sessions' main logs."""
@@ -120,7 +120,7 @@ def list_projects(
         " sum(NOT is_sidechain AND is_gone) AS gone,"
         f" sum(CASE WHEN is_sidechain THEN 0 ELSE prompts - coalesce(repeated, 0) END) AS prompts,"
         f" {sums},"
-        " min(started_at) AS first_at, max(active_at) AS last_at, sum(agents) AS agents,"
+        " min(started_at) AS first_at, max(active_at) AS last_at, sum(subagents) AS subagents,"
         " sum(damages) AS damages, sum(bytes) AS bytes, json_group_array(listed.id) AS ids"
         f" FROM listed{JOIN_PAID} LEFT JOIN repeated ON repeated_in = listed.id"
         f" WHERE {asked.where} GROUP BY project)"
@@ -128,7 +128,7 @@ def list_projects(
         f" ORDER BY {order_by(sort, PROJECT_SORTS, is_rising=reverse != (sort == 'path'))},"
         " last_at DESC, place"
     )
-    plain = ("sessions", "gone", "prompts", "agents", "damages", "messages", *COUNTERS)
+    plain = ("sessions", "gone", "prompts", "subagents", "damages", "messages", *COUNTERS)
     page = ListPage(index, query, asked.values, limit, offset)
     projects = [
         ProjectRow(

@@ -106,7 +106,7 @@ def _choice(
 
 
 def _is_its_own(record: Record) -> bool:
-    """Return what was said in the session from what an agent said in the same log."""
+    """Return what was said in the session from what a subagent said in the same log."""
     return not (isinstance(record, Linked) and record.is_sidechain)
 
 

@@ -3,8 +3,9 @@
     figures = session_figures(index, number)
     for record, length in newest_records(index, number, ["human"]): …
 
-A session is named by its number in the index, `sessions.id`; its agents' records are its own. Text
-is read back by whoever asks, record by record, so that nobody needs to hold a session in memory.
+A session is named by its number in the index, `sessions.id`; its subagents' records are its own.
+Text is read back by whoever asks, record by record, so that nobody needs to hold a session in
+memory.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from turnlog.catalog.pages import COUNTERS, models_in, session_costs_sql
 from turnlog.errors import NotFound
 from turnlog.index.conditions import IS_CALL
 from turnlog.index.connection import Index
-from turnlog.index.ids import AGENT, instant_at, long_uuid
+from turnlog.index.ids import SUBAGENT, instant_at, long_uuid
 
 _SESSION: Final = """
 SELECT s.session, s.home, p.path, s.title, s.tag, s.git_branch, s.version, s.layout, s.started_at,
-       s.last_active_at, s.records, s.prompts, s.agents, s.damages, s.models
+       s.last_active_at, s.records, s.prompts, s.subagents, s.damages, s.models
 FROM sessions AS s LEFT JOIN projects AS p ON p.id = s.project WHERE s.id = ?
 """
 _CALLS: Final = f"""
@@ -36,20 +37,20 @@ SELECT paths.path, sum(t.action IN ('write', 'edit')), count(*), max(r.at)
 FROM records AS r CROSS JOIN touches AS t ON t.record = r.id JOIN paths ON paths.id = t.path
 WHERE r.session = ? GROUP BY t.path ORDER BY 2 DESC, 3 DESC, 1 LIMIT ?
 """
-_AGENTS: Final = """
-SELECT a.agent, a.kind, a.description FROM agents AS a JOIN logs AS l ON l.id = a.log
-WHERE a.session = ? AND l.home = ? ORDER BY a.log, a.agent LIMIT ?
+_SUBAGENTS: Final = """
+SELECT a.subagent, a.kind, a.description FROM subagents AS a JOIN logs AS l ON l.id = a.log
+WHERE a.session = ? AND l.home = ? ORDER BY a.log, a.subagent LIMIT ?
 """
 _NEWEST: Final = f"""
 SELECT r.id, r.length, r.at, r.uuid, n.name FROM records AS r JOIN names AS n ON n.id = r.author
 LEFT JOIN logs AS l ON l.id = r.id >> 40
-WHERE r.session = ? AND n.name IN ({{}}) AND {AGENT} IS NULL
+WHERE r.session = ? AND n.name IN ({{}}) AND {SUBAGENT} IS NULL
 ORDER BY r.at DESC, r.id DESC LIMIT ? OFFSET ?
 """  # noqa: S608 - Ours.
 
 
 class ToolFigures(Struct, kw_only=True):
-    """How often a session called a tool, its agents included, and what came of it."""
+    """How often a session called a tool, its subagents included, and what came of it."""
 
     tool: str
     calls: int
@@ -91,7 +92,7 @@ class SessionFigures(Struct, kw_only=True):
     damages: int
     models: dict[str, int]
     messages: int = 0
-    """API responses, each counted once, its agents' included; so are the tokens."""
+    """API responses, each counted once, its subagents' included; so are the tokens."""
     input: int = 0
     output: int = 0
     cache_write_5m: int = 0
@@ -100,8 +101,8 @@ class SessionFigures(Struct, kw_only=True):
     calls: list[ToolFigures]
     files: list[FileFigures]
     """Those that were changed most come first."""
-    agents: list[SubagentFigures]
-    agents_in_all: int
+    subagents: list[SubagentFigures]
+    subagents_in_all: int
 
 
 class RecordPosition(NamedTuple):
@@ -115,14 +116,14 @@ class RecordPosition(NamedTuple):
 
 
 def session_figures(
-    index: Index, number: int, *, files: int = 20, agents: int = 20
+    index: Index, number: int, *, files: int = 20, subagents: int = 20
 ) -> SessionFigures:
-    """Return what is known of the session with *number*; of files and agents the first few."""
+    """Return what is known of the session with *number*; of files and subagents the first few."""
     row = index.db.execute(_SESSION, (number,)).fetchone()
     if row is None:
         raise NotFound("the session is gone from the index", hint="ask for it anew")
     session, home, project, title, tag, branch, version, layout, began, last, *counts, models = row
-    records, prompts, agents_in_all, damages = counts
+    records, prompts, subagents_in_all, damages = counts
     return SessionFigures(
         id=session,
         title=title,
@@ -145,11 +146,13 @@ def session_figures(
             FileFigures(path=path, changes=changes, touches=touches, last_at=instant_at(at))
             for path, changes, touches, at in index.db.execute(_FILES, (number, files))
         ],
-        agents=[
-            SubagentFigures(id=agent, kind=kind, description=description)
-            for agent, kind, description in index.db.execute(_AGENTS, (session, home, agents))
+        subagents=[
+            SubagentFigures(id=subagent, kind=kind, description=description)
+            for subagent, kind, description in index.db.execute(
+                _SUBAGENTS, (session, home, subagents)
+            )
         ],
-        agents_in_all=agents_in_all,
+        subagents_in_all=subagents_in_all,
         **_used(index, session, home),
     )
 

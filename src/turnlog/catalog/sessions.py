@@ -1,8 +1,8 @@
 """Which sessions are there? Listed from the logs themselves, newest first.
 
 Only the ends of each log are read, so that a list costs the same whether logs are short or long.
-Only in logs of Claude Code 1.x is something looked for between them: agents in sidechains. A name
-that was given between them is told by the index, if there is one (`index.remembered`).
+Only in logs of Claude Code 1.x is something looked for between them: subagents in sidechains. A
+name that was given between them is told by the index, if there is one (`index.remembered`).
 What can be known only from a whole log (how many records it has) is None here.
 
 How safe is a session? Live, kept, restorable or gone: the same answer in every list.
@@ -86,10 +86,10 @@ class Keepings:
         return self._catalogues[home]
 
 
-AgentIds = Mapping[tuple[Home, str], Collection[str]]
-"""The ids of the agents of each session of each home."""
+SubagentIds = Mapping[tuple[Home, str], Collection[str]]
+"""The ids of the subagents of each session of each home."""
 _WITH_SIDECHAINS: Final = ("0.", "1.")
-"""The versions of Claude Code that wrote the records of agents into the main log."""
+"""The versions of Claude Code that wrote the records of subagents into the main log."""
 
 
 class SessionRow(Struct, kw_only=True, frozen=True):
@@ -108,7 +108,7 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     home: str
     path: str
     size_bytes: int
-    agents: int
+    subagents: int
     running: str | None = None
     """What the program that has it open says it does, such as "busy"; null if none has."""
     git_branch: str | None = None
@@ -148,7 +148,7 @@ def list_sessions(
     a copy of a session, the one that was active last is listed, or with *copies* each of them.
     """
     homes = tuple(homes)
-    agents: dict[tuple[Home, str], set[str]] = {}
+    subagents: dict[tuple[Home, str], set[str]] = {}
     mains: list[LogFile] = []
     days: list[LogFile] = []
     for log in find_everywhere(homes, problems=problems):
@@ -156,20 +156,20 @@ def list_sessions(
             mains.append(log)
         elif log.kind == "day":
             days.append(log)
-        elif log.kind == "agent" and (owner := log.session_id or owner_in(log.path)) is not None:
-            agents.setdefault((log.home, owner), set()).add(log.agent_id or str(log.path))
+        elif log.kind == "subagent" and (owner := log.session_id or owner_in(log.path)) is not None:
+            subagents.setdefault((log.home, owner), set()).add(log.agent_id or str(log.path))
     moment = now or datetime.now(UTC)
     archives = Archives.load()
     with closing(StoredTitles(homes)) as remembered:
         read = {
-            log: _row(log, agents, moment, problems, remembered)
+            log: _row(log, subagents, moment, problems, remembered)
             for log in _without_twins(mains)
             # An archive has to be unpacked to be read: not if it is left out anyway.
             if archived is not False or log.layout != "flat" or not is_flat_archive(str(log.path))
         }
     listed = {log: row for log, row in read.items() if row is not None}
     found = list(listed.values()) if copies else _one_of_copies(listed)
-    found += _rows_of_days(days, agents, moment, problems)
+    found += _rows_of_days(days, subagents, moment, problems)
     rows = [
         row
         for each in found
@@ -221,7 +221,7 @@ def _with_keeping(rows: list[SessionRow]) -> list[SessionRow]:
 
 def _row(
     log: LogFile,
-    agents: AgentIds,
+    subagents: SubagentIds,
     now: datetime,
     problems: list[Problem] | None,
     remembered: StoredTitles,
@@ -235,15 +235,15 @@ def _row(
     if found.is_sidechain:
         return None
     told = _SessionFacts(found, life, ends.is_whole, ends.size_bytes, ends.changed_at)
-    row = _row_of(log, told, agents, now)
+    row = _row_of(log, told, subagents, now)
     versions = {found.version, *(each.version for each in ends.head if isinstance(each, Linked))}
     if any(version and version.startswith(_WITH_SIDECHAINS) for version in versions):
-        row = structs.replace(row, agents=row.agents + _sidechains_in(log.path))
+        row = structs.replace(row, subagents=row.subagents + _sidechains_in(log.path))
     return row
 
 
 def _sidechains_in(path: Path) -> int:
-    """Count the agents whose records are in a main log: each begins without a parent."""
+    """Count the subagents whose records are in a main log: each begins without a parent."""
     count = 0
     with suppress(TurnlogError, OSError):
         for _, line in find_lines(path, b'"parentUuid":null', b'"parentUuid": null'):
@@ -265,7 +265,7 @@ class _SessionFacts(NamedTuple):
 def _row_of(
     log: LogFile,
     told: _SessionFacts,
-    agents: AgentIds,
+    subagents: SubagentIds,
     now: datetime,
 ) -> SessionRow:
     found, life = told.summary, told.life
@@ -283,7 +283,7 @@ def _row_of(
         home=os.fspath(log.home),
         path=os.fspath(log.path),
         size_bytes=told.size_bytes,
-        agents=len(agents.get((log.home, log.session_id or ""), ())),
+        subagents=len(subagents.get((log.home, log.session_id or ""), ())),
         git_branch=found.git_branch,
         tag=found.tag,
         models=[model for model in found.models if not model.startswith("<")],
@@ -292,7 +292,7 @@ def _row_of(
 
 def _rows_of_days(
     days: list[LogFile],
-    agents: AgentIds,
+    subagents: SubagentIds,
     now: datetime,
     problems: list[Problem] | None,
 ) -> list[SessionRow]:
@@ -317,6 +317,6 @@ def _rows_of_days(
             if problems is not None:
                 problems.append(Problem(log.path, str(error)))
     return [
-        _row_of(structs.replace(logs[each], session_id=each), told[each], agents, now)
+        _row_of(structs.replace(logs[each], session_id=each), told[each], subagents, now)
         for each in told
     ]

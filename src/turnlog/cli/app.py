@@ -124,6 +124,8 @@ _MODULE_OF: Final = {
 _TYPED: Final = re.compile(r"^'(.*)' is not one of ", re.DOTALL)
 
 _NO_PAGER: Final = "--no-pager"
+_OLD_NAMES: Final = {"agent": "subagent", "agents": "subagents", "with-agents": "with-subagents"}
+"""Former names of options and of their choices, still accepted."""
 COMPLETING: Final = "_TURNLOG_COMPLETE"
 """Set by a shell that wants to know how a line may go on."""
 
@@ -181,7 +183,11 @@ class CommandGroup(click.Group):
 @click.group(
     cls=CommandGroup,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "token_normalize_func": lambda name: _OLD_NAMES.get(name, name),
+    },
     epilog="turnlog COMMAND --help tells more, with examples and settings. Settings stand in"
     " config.toml in turnlog's own home: $TURNLOG_HOME, else the system's place for data, such as"
     " ~/.local/share/turnlog.",

@@ -214,7 +214,7 @@ def log_at(path: Path) -> LogFile:
         layout="flat",
         kind=kind,
         session_id=name.id if name and kind == "session" else path.name,
-        agent_id=name.id if name and kind == "agent" else None,
+        agent_id=name.id if name and kind == "subagent" else None,
         project_key=None,
         compression=name.compression if name else None,
     )

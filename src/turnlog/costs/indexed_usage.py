@@ -155,19 +155,19 @@ def _sums(db: sqlite3.Connection, first: int | None, stop: int | None) -> Iterat
     names = _names(db)
     for row in db.execute(
         "SELECT session, quarter, project, model, speed, service_tier, inference_geo, is_long,"  # noqa: S608
-        " agent, messages, input, output, cache_write_5m, cache_write_1h, cache_read,"
+        " subagent, messages, input, output, cache_write_5m, cache_write_1h, cache_read,"
         f" web_searches FROM spent {within}",
         () if first is None else (first, stop),
     ):
-        session, quarter, project, model, speed, tier, geo, is_long, agent, messages, *used = row
+        session, quarter, project, model, speed, tier, geo, is_long, subagent, messages, *used = row
         place = names.get(project)
         yield ResponseGroup(
             None,
             None,
             "",
             names.get(session),
-            agent or None,
-            bool(agent),
+            subagent or None,
+            bool(subagent),
             None if quarter == UNDATED else instant_at(quarter * QUARTER_US),
             names.get(model),
             Counters(*used),
@@ -202,7 +202,7 @@ def _responses_which(
     paths = dict(db.execute("SELECT id, path FROM logs"))
     offsets = (1 << OFFSET_BITS) - 1
     for row in db.execute(
-        "SELECT message_id, request_id, part, session, agent, is_sidechain, at, model, input,"  # noqa: S608
+        "SELECT message_id, request_id, part, session, subagent, is_sidechain, at, model, input,"  # noqa: S608
         " output, cache_write_5m, cache_write_1h, cache_read, web_searches, others, speed,"
         " service_tier, inference_geo, recorded_usd, cwd, project, record FROM messages"
         f" WHERE {which} ORDER BY id",

@@ -1,9 +1,9 @@
 """What did it cost? One engine for every report, so that all totals agree by construction.
 
 Responses, each counted once, are put into groups by any combination of time, session, project,
-model, agent, branch and tools, and each group is priced exactly: no figure is rounded here, so the
-rows of any grouping add up to the same total. A response without a known price is in the counts of
-its row and in no cost; it is listed under what was skipped, with everything else that was not
+model, subagent, branch and tools, and each group is priced exactly: no figure is rounded here, so
+the rows of any grouping add up to the same total. A response without a known price is in the counts
+of its row and in no cost; it is listed under what was skipped, with everything else that was not
 counted.
 
 Days are those of the time zone that is asked for. Branches and tools are known of responses that
@@ -33,7 +33,7 @@ from turnlog.records.time_zone import TIMES, LocalTimes
 from turnlog.records.usage import Counters
 
 Unit = Literal[
-    "hour", "day", "week", "month", "session", "project", "model", "agent", "branch", "tool"
+    "hour", "day", "week", "month", "session", "project", "model", "subagent", "branch", "tool"
 ]
 R = TypeVar("R")
 _COLUMNS: Final = ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
@@ -41,6 +41,7 @@ _COUNTS: Final = (*_COLUMNS, "web_searches")
 TRACED: Final = ("branch", "tool")
 """What only the index knows."""
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
+_OLD_UNITS: Final = {"agent": "subagent"}
 
 
 class Figures(Struct, kw_only=True):
@@ -69,7 +70,7 @@ class LedgerRow(Figures, kw_only=True):
     session: str | UnsetType | None = UNSET
     project: str | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
-    agent: str | UnsetType | None = UNSET
+    subagent: str | UnsetType | None = UNSET
     branch: str | UnsetType | None = UNSET
     tool: str | UnsetType | None = UNSET
     """The tools a response called, joined by ``+``; null if it called none."""
@@ -132,7 +133,8 @@ class Question(Struct, frozen=True, kw_only=True):
 def units_named(by: str | Iterable[str]) -> tuple[Unit, ...]:
     """Return what to group by: names, or one text with commas between them."""
     said = by.split(",") if isinstance(by, str) else by
-    asked = dict.fromkeys(each.strip() for each in said if each.strip())
+    names = (each.strip() for each in said)
+    asked = dict.fromkeys(_OLD_UNITS.get(name, name) for name in names if name)
     unknown = [each for each in asked if each not in UNITS]
     if unknown or not asked:
         what = repr(unknown[0]) if unknown else "nothing"
@@ -172,7 +174,7 @@ class ResponseRow(Figures, kw_only=True):
     at: datetime | None
     model: str
     session: str | None
-    agent: str | None
+    subagent: str | None
     message_id: str | None
     log: str
     offset: int
@@ -210,7 +212,7 @@ def _response_row(response: Response, prices: Prices, mode: Mode) -> ResponseRow
         at=response.at,
         model=response.model_name,
         session=response.session,
-        agent=response.agent,
+        subagent=response.subagent,
         message_id=response.message_id,
         log=response.log,
         offset=response.offset,
@@ -307,7 +309,7 @@ _KEYS: Final[dict[str, Key]] = {
     "session": lambda each, _: each.session,
     "project": lambda each, _: each.project,
     "model": lambda each, _: each.model_name,
-    "agent": lambda each, _: each.agent,
+    "subagent": lambda each, _: each.subagent,
     "branch": lambda each, _: each.branch if isinstance(each, TracedResponse) else None,
     "tool": lambda each, _: each.tools if isinstance(each, TracedResponse) else None,
 }

@@ -136,7 +136,7 @@ def _context_tokens(db: sqlite3.Connection, session: str) -> int | None:
     """Return how much the model read for the last response of a session's main thread."""
     row = db.execute(
         "SELECT input + cache_write_5m + cache_write_1h + cache_read AS tokens FROM messages"
-        " WHERE session = (SELECT id FROM names WHERE name = ?) AND agent IS NULL"
+        " WHERE session = (SELECT id FROM names WHERE name = ?) AND subagent IS NULL"
         " AND NOT is_sidechain AND at IS NOT NULL AND tokens > 0 ORDER BY at DESC, id DESC LIMIT 1",
         (session,),
     ).fetchone()

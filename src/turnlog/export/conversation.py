@@ -1,7 +1,7 @@
 """A session as people read it, whatever it is drawn with: turns, and in each what happened.
 
-A call carries its result, wherever in the log that stands, and the agents that it asked for, each
-with turns of its own. Compactions, gaps and what a branch parts from are marks between blocks.
+A call carries its result, wherever in the log that stands, and the subagents that it asked for,
+each with turns of its own. Compactions, gaps and what a branch parts from are marks between blocks.
 Turns are read one at a time, so that a page of a long session never stands in memory whole. Every
 text has been through ``outgoing``.
 
@@ -47,7 +47,7 @@ class PromptPieceKind(StrEnum):
     """What a piece of a prompt is."""
 
     PROMPT = "prompt"
-    CALLER = "caller"  # An agent was asked by the one that called it.
+    CALLER = "caller"  # A subagent was asked by the one that called it.
     COMMAND = "command"
     OUTPUT = "output"
     NOTE = "note"
@@ -146,11 +146,11 @@ class ToolCall(Struct, tag="call", kw_only=True):
     at: datetime | None = None
     elapsed_ms: int | None = None
     result: ToolResult | None = None
-    agents: list[SubagentRun] = field(default_factory=list)
+    subagents: list[SubagentRun] = field(default_factory=list)
 
 
 class SubagentRun(Struct, kw_only=True):
-    """What an agent did."""
+    """What a subagent did."""
 
     id: str
     kind: str | None
@@ -169,7 +169,7 @@ class DamageSummary(Struct, kw_only=True):
 
 
 class SessionUsage(Struct, kw_only=True):
-    """What the session used and cost, its agents included; an estimate at the API's prices."""
+    """What the session used and cost, its subagents included; an estimate at the API's prices."""
 
     messages: int
     input: int
@@ -235,7 +235,7 @@ class Head(Struct, kw_only=True):
     last_active_at: datetime | None
     thread: ThreadName
     figures: SessionUsage
-    agents: int
+    subagents: int
     damaged: DamageSummary
     other_branches: int
     """How many ways the conversation went that this thread does not show."""
@@ -248,7 +248,7 @@ class Conversation(Struct, kw_only=True):
     head: Head
     turns: Iterator[ConversationTurn]
     strays: Iterator[SubagentRun]
-    """The agents that no call in the turns has asked for; ask when all turns were read."""
+    """The subagents that no call in the turns has asked for; ask when all turns were read."""
 
 
 class ConversationDocument(Struct, kw_only=True):
@@ -256,7 +256,7 @@ class ConversationDocument(Struct, kw_only=True):
 
     session: Head
     turns: list[ConversationTurn]
-    agents: list[SubagentRun]
+    subagents: list[SubagentRun]
     """Those that no call in the turns has asked for."""
 
 
@@ -264,5 +264,5 @@ def document_of(conversation: Conversation) -> ConversationDocument:
     """Return a conversation whole."""
     turns = list(conversation.turns)
     return ConversationDocument(
-        session=conversation.head, turns=turns, agents=list(conversation.strays)
+        session=conversation.head, turns=turns, subagents=list(conversation.strays)
     )

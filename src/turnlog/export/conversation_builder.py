@@ -1,14 +1,14 @@
-"""Reading a session into a conversation: results put to their calls, agents below them.
+"""Reading a session into a conversation: results put to their calls, subagents below them.
 
 The thread decides the order. A call is told with its result even if that came turns later, and the
-result is not told again; one whose call is nowhere is told by itself. An agent is told once, at the
-call that asked for it, however its log and that call may name each other.
+result is not told again; one whose call is nowhere is told by itself. A subagent is told once, at
+the call that asked for it, however its log and that call may name each other.
 
 One pass over each log of a session: all that must be known before it is told.
 
 `Session` answers each question with a pass of its own, which is right for whoever asks one. An
 export asks all of them: what the session is about, how its records hang together, which call asked
-for which agent, what is damaged.
+for which subagent, what is damaged.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class SessionRead(Struct):
     tree: Tree
     summary: SessionSummary
     damaged: DamageSummary
-    agents: tuple[Subagent, ...]
-    agent_trees: dict[str, Tree] = field(default_factory=dict)
+    subagents: tuple[Subagent, ...]
+    subagent_trees: dict[str, Tree] = field(default_factory=dict)
 
 
 def read_session(session: Session) -> SessionRead:
@@ -75,7 +75,7 @@ def read_session(session: Session) -> SessionRead:
     tree = Tree(main.items(session))
     found: dict[str, tuple[Path, Traces]] = {}
     trees: dict[str, Tree] = {}
-    for log in session.agent_logs:
+    for log in session.subagent_logs:
         if log.agent_id is not None:
             one = _Pass(Traces(caller=log.agent_id))
             try:
@@ -83,17 +83,17 @@ def read_session(session: Session) -> SessionRead:
             except NotFound:  # Gone since it was listed.
                 continue
             found[log.agent_id] = (log.path, one.traces)
-    agents = link_subagents(main.traces, found, session.path)
+    subagents = link_subagents(main.traces, found, session.path)
     members = main.traces.members()
-    for agent in agents:
-        if agent.sidechain is not None:
-            trees[agent.id] = tree.sidechain(members[agent.sidechain])
+    for subagent in subagents:
+        if subagent.sidechain is not None:
+            trees[subagent.id] = tree.sidechain(members[subagent.sidechain])
     return SessionRead(
         tree=tree,
         summary=session.as_listed(main.facts.summary, main.called),
         damaged=main.damaged,
-        agents=agents,
-        agent_trees=trees,
+        subagents=subagents,
+        subagent_trees=trees,
     )
 
 
@@ -171,7 +171,7 @@ class _ConversationBuild:
         self.session, self.choice, self.out = session, choice, out
         self._read = read = read_session(session)
         self._others = [each for each in branches_of(read.tree) if not each.is_main]
-        self._asked_for = subagents_by_call(read.agents if choice.tools else ())
+        self._asked_for = subagents_by_call(read.subagents if choice.tools else ())
         self._told: set[str] = set()
 
     def head(self) -> Head:
@@ -190,7 +190,7 @@ class _ConversationBuild:
             last_active_at=found.last_active_at,
             thread=self.choice.thread,
             figures=figures_of(self.session),
-            agents=len(self._read.agents),
+            subagents=len(self._read.subagents),
             damaged=self._read.damaged,
             other_branches=len(self._others) if self.choice.thread != "all" else 0,
             is_redacted=out.is_redacted,
@@ -227,35 +227,35 @@ class _ConversationBuild:
                     yield told
 
     def strays(self) -> Iterator[SubagentRun]:
-        """Read the agents that no call of the turns has asked for."""
+        """Read the subagents that no call of the turns has asked for."""
         if not self.choice.tools:
             return
-        for agent in self._read.agents:
-            is_elsewhere = agent.spawn is not None and self.choice.turns is not None
-            if agent.id not in self._told and not is_elsewhere:
-                yield self.agent(agent, 0)
+        for subagent in self._read.subagents:
+            is_elsewhere = subagent.spawn is not None and self.choice.turns is not None
+            if subagent.id not in self._told and not is_elsewhere:
+                yield self.subagent(subagent, 0)
 
-    def agents_of(self, call_id: str, depth: int) -> list[SubagentRun]:
-        """Read the agents that a call has asked for."""
+    def subagents_of(self, call_id: str, depth: int) -> list[SubagentRun]:
+        """Read the subagents that a call has asked for."""
         left = [each for each in self._asked_for.get(call_id, ()) if each.id not in self._told]
-        return [self.agent(agent, depth) for agent in left] if depth < _DEEPEST else []
+        return [self.subagent(subagent, depth) for subagent in left] if depth < _DEEPEST else []
 
-    def agent(self, agent: Subagent, depth: int) -> SubagentRun:
-        """Read what an agent did."""
-        self._told.add(agent.id)
-        tree = self._read.agent_trees[agent.id]
+    def subagent(self, subagent: Subagent, depth: int) -> SubagentRun:
+        """Read what a subagent did."""
+        self._told.add(subagent.id)
+        tree = self._read.subagent_trees[subagent.id]
         nodes = whole_thread(tree)
-        paths = agent.path if agent.sidechain is None else self.session.paths
+        paths = subagent.path if subagent.sidechain is None else self.session.paths
         log = _LogThread(self, paths, nodes, depth + 1)
         gaps = _gaps(tree)
         told = [log.turn(part, number, gaps) for number, part in _Stretch(nodes, None).parts(0)]
         out = self.out
         return SubagentRun(
-            id=out.text(agent.id),
-            kind=out.text(agent.kind) if agent.kind else None,
-            description=out.text(agent.description) if agent.description else None,
-            is_guess=agent.how in (How.PROMPT, How.POSITION),
-            is_orphan=agent.is_orphan,
+            id=out.text(subagent.id),
+            kind=out.text(subagent.kind) if subagent.kind else None,
+            description=out.text(subagent.description) if subagent.description else None,
+            is_guess=subagent.how in (How.PROMPT, How.POSITION),
+            is_orphan=subagent.is_orphan,
             turns=[turn for turn in told if turn.blocks],
         )
 
@@ -281,7 +281,7 @@ class _LogThread:
         self, reading: _ConversationBuild, paths: Any, nodes: Iterable[Node], depth: int = 0
     ) -> None:
         self._reading, self._paths, self._depth = reading, paths, depth
-        self._blocks = Blocks(reading.choice, reading.out, is_agents=depth > 0)
+        self._blocks = Blocks(reading.choice, reading.out, is_subagent=depth > 0)
         self._answering = {call: node for node in nodes for call in node.results}
         self._done: set[str] = set()
 
@@ -330,12 +330,12 @@ class _LogThread:
     def _call(self, asked: CallRequest | None, answer: Answered | None) -> ToolCall:
         call = self._blocks.call(asked, answer)
         call_id = asked.id if asked else answer.id if answer else ""
-        call.agents = self._reading.agents_of(call_id, self._depth)
+        call.subagents = self._reading.subagents_of(call_id, self._depth)
         return call
 
 
 def figures_of(session: Session) -> SessionUsage:
-    """Reckon what a session used, its agents included, each response once."""
+    """Reckon what a session used, its subagents included, each response once."""
     responses = scan_logs(session.read_logs).responses
     if any(log.kind == "day" for log in session.main_logs):  # Others' responses stand there too.
         responses = [each for each in responses if each.session == session.id]

@@ -39,7 +39,7 @@ from turnlog.storage.sources import BrokenArchive, open_source
 def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:
     """Return the sessions called *ids*, in that order; those without any log are left out.
 
-    A session may have lost its main log and still have its agents'.
+    A session may have lost its main log and still have its subagents'.
     """
     wanted = set(ids)
     found: dict[str, list[LogFile]] = {}
@@ -48,7 +48,7 @@ def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:
         if log.kind == "day":
             days.append(log)
             continue
-        owner = log.session_id or (owner_in(log.path) if log.kind == "agent" else None)
+        owner = log.session_id or (owner_in(log.path) if log.kind == "subagent" else None)
         if owner in wanted:
             found.setdefault(str(owner), []).append(log)
     for session_id, logs in share_out(days).items() if days else ():

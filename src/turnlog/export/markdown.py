@@ -269,9 +269,9 @@ def session_markdown(conversation: Conversation) -> Iterator[str]:
     for turn in conversation.turns:
         is_empty = False
         yield from _spaced(_turn(turn))
-    for agent in conversation.strays:
+    for subagent in conversation.strays:
         is_empty = False
-        yield from _spaced(_agent(agent, 2))
+        yield from _spaced(_subagent(subagent, 2))
     if is_empty:
         yield "Nothing was said.\n"
 
@@ -352,8 +352,8 @@ def _call(call: ToolCall, level: int) -> Iterator[str]:
             yield fenced(result.text)
     for image in result.images if result else ():
         yield f"*[an image, {plain(image.media_type)}]*"
-    for agent in call.agents:
-        yield from _agent(agent, level)
+    for subagent in call.subagents:
+        yield from _subagent(subagent, level)
 
 
 def _given(call: ToolCall) -> Iterator[str]:
@@ -374,15 +374,15 @@ def _given(call: ToolCall) -> Iterator[str]:
     yield fenced(json.format(json.encode(given)).decode(), "json")
 
 
-def _agent(agent: SubagentRun, level: int) -> Iterator[str]:
+def _subagent(subagent: SubagentRun, level: int) -> Iterator[str]:
     level = min(level, _DEEPEST)
-    words = " · ".join(plain(each) for each in (agent.kind, agent.description) if each)
-    yield f"{'#' * level} Agent {span(agent.id)} {words}".rstrip()
-    if agent.is_orphan:
+    words = " · ".join(plain(each) for each in (subagent.kind, subagent.description) if each)
+    yield f"{'#' * level} Subagent {span(subagent.id)} {words}".rstrip()
+    if subagent.is_orphan:
         yield "*The call that made it is not in the logs.*"
-    for turn in agent.turns:
+    for turn in subagent.turns:
         yield from _blocks(turn.blocks, level + 1)
-    yield f"*End of agent {span(agent.id)}*"
+    yield f"*End of subagent {span(subagent.id)}*"
 
 
 def _at(at: datetime | None) -> str:

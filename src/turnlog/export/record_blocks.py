@@ -104,9 +104,9 @@ class Blocks:
     """Turns records into blocks; everything it gives has gone out."""
 
     def __init__(
-        self, choice: ConversationOptions, out: Unmasked, *, is_agents: bool = False
+        self, choice: ConversationOptions, out: Unmasked, *, is_subagent: bool = False
     ) -> None:
-        self._choice, self._out, self._is_agents = choice, out, is_agents
+        self._choice, self._out, self._is_subagent = choice, out, is_subagent
 
     def of(self, record: Record) -> Iterator[Block | CallRequest | Answered]:
         """Return what *record* says; calls and results are to be put together first."""
@@ -206,7 +206,7 @@ class Blocks:
         plain = PromptPieceKind.PROMPT
         if meaning_of(record) is Meaning.NOTICE:
             plain = PromptPieceKind.NOTE
-        elif self._is_agents or author_of(record) is Author.CALLER:
+        elif self._is_subagent or author_of(record) is Author.CALLER:
             plain = PromptPieceKind.CALLER
         for piece in unwrap(self._out.text(text)):
             yield PromptPiece(kind=_MADE.get(piece.kind, plain), text=piece.text)

@@ -46,7 +46,7 @@ _WHEN: Final = (
     Column("day", "day", "the day of `at`, UTC; empty if nothing dates it"),
     Column("at", "instant", "when it was written, UTC"),
     Column("session", "text", "the session's id"),
-    Column("agent", "text", "the subagent's id; empty for the main one"),
+    Column("subagent", "text", "the subagent's id; empty for the main one"),
     Column("project", "text", "the directory it worked in"),
     Column("branch", "text", "the git branch"),
 )
@@ -82,7 +82,7 @@ TABLES: Final[dict[TableName, tuple[Column, ...]]] = {
         Column("uuid", "text", "the record's id"),
         Column("parent", "text", "the record it follows"),
         Column("type", "text", "as its log spells it"),
-        Column("author", "text", "human, assistant, tool, agent, caller or program"),
+        Column("author", "text", "human, assistant, tool, subagent, caller or program"),
         Column("meaning", "text", "prompt, response, thinking, call, result, error, …"),
         Column("model", "text", "the model that wrote it"),
         Column("message_id", "text", "the response that it carries a part of"),
@@ -116,7 +116,7 @@ class Tables:
                 _day(each.at),
                 each.at,
                 name(each.session),
-                name(each.agent),
+                name(each.subagent),
                 name(each.project),
                 name(traced.branch if traced else None),
                 name(each.model_name),
@@ -138,7 +138,7 @@ class Tables:
         """Return every call of the sessions once, and what came of it."""
         blocks = Blocks(ConversationOptions(images=False), self._out)
         elsewhere: set[tuple[str, ...]] = set()
-        for _, session, agent, items in self._read():
+        for _, session, subagent, items in self._read():
             records = [item.record for item in items]
             answers = {each.id: each for record in records for each in blocks.answers(record)}
             here: set[str] = set()
@@ -155,7 +155,7 @@ class Tables:
                     if self._is_wanted(asked.at):
                         call = blocks.call(asked, answers.get(asked.id))
                         yield (
-                            *self._where(record, session, agent),
+                            *self._where(record, session, subagent),
                             call.name,
                             call.id,
                             self._name(record.uuid),
@@ -168,14 +168,14 @@ class Tables:
 
     def records(self) -> Iterator[Row]:
         """Return every record of the sessions."""
-        for path, session, agent, items in self._read():
+        for path, session, subagent, items in self._read():
             for item in items:
                 record = item.record
                 if not self._is_wanted(record.at):
                     continue
                 message = record.message if isinstance(record, Assistant) else None
                 yield (
-                    *self._where(record, session, agent),
+                    *self._where(record, session, subagent),
                     self._name(record.uuid),
                     self._name(record.parent_uuid if isinstance(record, Linked) else None),
                     self._name(record.type),
@@ -194,17 +194,17 @@ class Tables:
             for log in session.read_logs:
                 yield str(log.path), session, log.agent_id, session.read(log)
 
-    def _where(self, record: Record, session: Session, agent: str | None) -> Row:
+    def _where(self, record: Record, session: Session, subagent: str | None) -> Row:
         linked = record if isinstance(record, Linked) else None
-        if agent is None and linked is not None and linked.is_sidechain:
-            inner = session.sidechain_agents.get(linked.uuid or "")
-            agent = inner.id if inner else None
+        if subagent is None and linked is not None and linked.is_sidechain:
+            inner = session.sidechain_subagents.get(linked.uuid or "")
+            subagent = inner.id if inner else None
         named = linked.agent_id if linked else None
         return (
             _day(record.at),
             record.at,
             self._name(session.id),
-            self._name(agent or named),
+            self._name(subagent or named),
             self._name(linked.cwd if linked else None),
             self._name(linked.git_branch if linked else None),
         )

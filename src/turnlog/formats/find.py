@@ -42,7 +42,7 @@ _CLOCK_TICK = timedelta(seconds=2)
 """How far a file's mtime may be behind its last record: FAT has a resolution of two seconds, and
 other file systems update the clock every few milliseconds.
 """
-_KINDS = ("session", "day", "agent")
+_KINDS = ("session", "day", "subagent")
 
 ShareOut = Callable[[list[LogFile], list[Problem] | None], dict[str, list[LogFile]]]
 """Returns which sessions have records in some days' logs: for each id its share of each log, the
@@ -104,7 +104,7 @@ def find_session(
     share_out: ShareOut | None = None,
     heard: Heard | None = None,
 ) -> tuple[LogFile, ...]:
-    """Return the logs of the session whose id begins with *text*: main logs first, then agents'.
+    """Return the logs of the session whose id begins with *text*: main logs first, then subagents'.
 
     An exact id wins over longer ids that begin with it; "latest" is the most recently active
     session according to *heard*, or else the one with the newest main log. Several main logs are
@@ -136,7 +136,7 @@ def find_session(
 
 
 def in_reading_order(logs: Iterable[LogFile], heard: Heard | None = None) -> tuple[LogFile, ...]:
-    """Return the logs of one session: main logs first, then agents'.
+    """Return the logs of one session: main logs first, then subagents'.
 
     Among copies of its main log, the first is the one to read: plain logs come before archives,
     then the one in which the session was last active according to *heard*.
@@ -168,7 +168,7 @@ def only_one(ids: list[str], text: str) -> str | None:
 
 
 def _latest(sessions: dict[str, list[LogFile]], heard: Heard | None) -> str | None:
-    mains = [log for logs in sessions.values() for log in logs if log.kind != "agent"]
+    mains = [log for logs in sessions.values() for log in logs if log.kind != "subagent"]
     times = {log.path: _changed_ns(log) for log in mains}
     # The id breaks ties, so that the result does not depend on the order on disk.
     mains.sort(key=lambda log: (times[log.path], log.kind, log.session_id), reverse=True)

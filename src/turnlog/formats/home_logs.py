@@ -5,11 +5,11 @@ and files that only look like logs become Problems. Names are read, never conten
 followed last, so a log is known by its real path rather than by a link.
 
     projects/KEY/ID.jsonl                            session      claude
-    projects/KEY/agent-ID.jsonl                      agent        claude   (session: in its records)
-    projects/KEY/ID/subagents/**/agent-ID.jsonl      agent        claude
+    projects/KEY/agent-ID.jsonl                      subagent     claude   (session: in its records)
+    projects/KEY/ID/subagents/**/agent-ID.jsonl      subagent     claude
     projects/HASH/DATE.jsonl                         day          dated
     sessions/ID.jsonl, sessions/compressed/*.gz      session      flat
-    sessions/compressed/ID/subagents/**/*.gz         agent        flat
+    sessions/compressed/ID/subagents/**/*.gz         subagent     flat
     *.jsonl in the home itself                       all kinds    flat     (if it is a flat store)
 
 Any of them may end in .gz or .zst.
@@ -28,7 +28,7 @@ from turnlog.formats.ids import check_session_id, is_session_id, is_uuid
 from turnlog.formats.log_file import LayoutName, LogFile, looks_like_log, read_name
 from turnlog.formats.walk import DirectoryWalk, Item
 
-_Role: TypeAlias = Literal["projects", "project", "session", "agents", "flat", "compressed"]
+_Role: TypeAlias = Literal["projects", "project", "session", "subagents", "flat", "compressed"]
 
 
 class _SearchPlace(NamedTuple):
@@ -112,14 +112,14 @@ class Search:
     def _log(self, place: _SearchPlace, item: Item) -> LogFile | None:
         """Return the log that *item* is; None if it is not one, or was returned before."""
         name = read_name(item.name)
-        if name is None or (place.role == "agents" and name.kind != "agent"):
+        if name is None or (place.role == "subagents" and name.kind != "subagent"):
             if looks_like_log(item.name):
                 self.walk.note(item.path, "no log is called that here")
             return None
         if item.real in self.found:
             return None
         self.found.add(item.real)
-        session_id = place.session_id if name.kind == "agent" else None
+        session_id = place.session_id if name.kind == "subagent" else None
         layout: LayoutName = "flat" if place.project_key is None else "claude"
         return LogFile(
             path=Path(item.path),
@@ -127,7 +127,7 @@ class Search:
             layout="dated" if name.kind == "day" else layout,
             kind=name.kind,
             session_id=name.id if name.kind == "session" else session_id,
-            agent_id=name.id if name.kind == "agent" else None,
+            agent_id=name.id if name.kind == "subagent" else None,
             project_key=place.project_key,
             compression=name.compression,
         )
@@ -143,11 +143,11 @@ def _below(place: _SearchPlace, item: Item, ids: set[str]) -> _SearchPlace | Non
         return None
     if place.role == "projects":
         return _SearchPlace(item.path, item.real, "project", project_key=name)
-    if place.role == "agents":
-        # Workflows nest their agents' logs in directories of their own.
-        return _SearchPlace(item.path, item.real, "agents", place.project_key, place.session_id)
+    if place.role == "subagents":
+        # Workflows nest their subagents' logs in directories of their own.
+        return _SearchPlace(item.path, item.real, "subagents", place.project_key, place.session_id)
     if place.role == "session" and name == "subagents":
-        return _SearchPlace(item.path, item.real, "agents", place.project_key, place.session_id)
+        return _SearchPlace(item.path, item.real, "subagents", place.project_key, place.session_id)
     if place.role == "project" and is_session_id(name):
         return _SearchPlace(item.path, item.real, "session", place.project_key, name)
     if place.role == "flat" and name == "compressed":
@@ -166,9 +166,9 @@ def _is_flat_store(items: list[Item]) -> bool:
 
 
 def subagent_logs_near(main: str | os.PathLike[str], session_id: str) -> Iterator[Path]:
-    """Return the plain logs of a session's agents in the directory next to its main log."""
+    """Return the plain logs of a session's subagents in the directory next to its main log."""
     directory = Path(main).parent / check_session_id(session_id) / "subagents"
     for item in DirectoryWalk().files_beneath(str(directory)):
         name = read_name(item.name)
-        if name is not None and name.kind == "agent" and name.compression is None:
+        if name is not None and name.kind == "subagent" and name.compression is None:
             yield Path(item.path)

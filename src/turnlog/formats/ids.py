@@ -11,7 +11,7 @@ import re
 from turnlog.errors import InvalidId
 
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_AGENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_SUBAGENT = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 # Windows opens the device for a file with one of these names, whatever its suffix.
@@ -23,7 +23,7 @@ _SESSION_HINT = (
     "a session id begins with a letter or a digit and has at most 128 characters, "
     "each a letter, a digit, '-' or '_'"
 )
-_AGENT_HINT = "an agent id has 1 to 128 characters, each a letter, a digit, '-' or '_'"
+_SUBAGENT_HINT = "a subagent id has 1 to 128 characters, each a letter, a digit, '-' or '_'"
 _DEVICE_HINT = "Windows keeps this name for a device; choose another id"
 
 
@@ -33,8 +33,8 @@ def check_session_id(text: str) -> str:
 
 
 def check_subagent_id(text: str) -> str:
-    """Return *text* if it is a valid agent id; raise InvalidId otherwise."""
-    return _check(text, _AGENT, "an agent id", _AGENT_HINT)
+    """Return *text* if it is a valid subagent id; raise InvalidId otherwise."""
+    return _check(text, _SUBAGENT, "a subagent id", _SUBAGENT_HINT)
 
 
 def is_session_id(text: str) -> bool:
@@ -42,7 +42,7 @@ def is_session_id(text: str) -> bool:
 
 
 def is_subagent_id(text: str) -> bool:
-    return _AGENT.fullmatch(text) is not None and not is_device(text)
+    return _SUBAGENT.fullmatch(text) is not None and not is_device(text)
 
 
 def is_uuid(text: str) -> bool:
@@ -62,7 +62,7 @@ def new_session_id() -> str:
 
 
 def new_subagent_id() -> str:
-    """Return a new agent id in Claude Code's early short form: an "a" and six hex digits."""
+    """Return a new subagent id in Claude Code's early short form: an "a" and six hex digits."""
     import secrets
 
     return "a" + secrets.token_hex(3)

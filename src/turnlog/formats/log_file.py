@@ -26,7 +26,7 @@ LayoutName: TypeAlias = Literal["claude", "dated", "flat"]
 class LogFile(Struct, frozen=True):
     """A log and what its path says about it.
 
-    *session_id* is None where only records know it: for an agent's log next to the sessions, and
+    *session_id* is None where only records know it: for a subagent's log next to the sessions, and
     for a day's log, which several sessions share. *project_key* is the name of the directory under
     projects/ (a hash in the dated layout).
     """
@@ -43,7 +43,7 @@ class LogFile(Struct, frozen=True):
     """The source is gone: *path* is that of turnlog's copy."""
 
 
-LogKind: TypeAlias = Literal["session", "agent", "day"]
+LogKind: TypeAlias = Literal["session", "subagent", "day"]
 Compression: TypeAlias = Literal["gz", "zst"]
 
 AGENT_PREFIX = "agent-"
@@ -63,7 +63,7 @@ _ENDINGS: tuple[tuple[str, Compression | None], ...] = (
 
 
 class LogName(Struct, frozen=True):
-    """The parts of a log's name. *id* is a session's id, an agent's id or a day."""
+    """The parts of a log's name. *id* is a session's id, a subagent's id or a day."""
 
     kind: LogKind
     id: str
@@ -80,7 +80,7 @@ def read_name(name: str) -> LogName | None:
         return None
     if stem.startswith(AGENT_PREFIX):
         agent_id = stem.removeprefix(AGENT_PREFIX)
-        return LogName("agent", agent_id, compression) if is_subagent_id(agent_id) else None
+        return LogName("subagent", agent_id, compression) if is_subagent_id(agent_id) else None
     if _is_day(stem):
         return LogName("day", stem, compression)
     return LogName("session", stem, compression) if is_session_id(stem) else None

@@ -40,7 +40,7 @@ def claude_subagent_log(
     nested: bool = True,
     environ: Mapping[str, str] = os.environ,
 ) -> Path:
-    """Return the path of an agent's log: under its session, or next to it as in early versions."""
+    """Return the path of a subagent's log: under its session, or next to it in in early versions."""
     _session_log(session_id)
     name = subagent_name(check_subagent_id(agent_id))
     key = project_key(project_dir, environ=environ)
@@ -49,7 +49,7 @@ def claude_subagent_log(
 
 
 def subagent_log_near(main: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
-    """Return the path of an agent's log next to its session's main log, in any layout."""
+    """Return the path of a subagent's log next to its session's main log, in any layout."""
     _session_log(session_id)
     name = subagent_name(check_subagent_id(agent_id))
     return _beneath(Path(main).parent, session_id, "subagents", name)
@@ -98,7 +98,7 @@ def todo_file(home: str | os.PathLike[str], session_id: str, agent_id: str) -> P
     if len(name) > _NAME_MAX:
         raise InvalidId(
             f"the two ids make a file name of {len(name)} characters",
-            hint=f"file systems allow {_NAME_MAX}; choose a shorter session or agent id",
+            hint=f"file systems allow {_NAME_MAX}; choose a shorter session or subagent id",
         )
     return _beneath(home, "todos", name)
 

@@ -47,7 +47,7 @@ class SideFiles(Struct, frozen=True):
     file_history: Path | None
     session_env: Path | None
     tool_results: tuple[Path, ...]
-    agent_metas: tuple[Path, ...]
+    subagent_metas: tuple[Path, ...]
     flat_metas: tuple[Path, ...]
 
     @property
@@ -58,7 +58,7 @@ class SideFiles(Struct, frozen=True):
             *self.todos,
             *(path for path in directories if path is not None),
             *self.tool_results,
-            *self.agent_metas,
+            *self.subagent_metas,
             *self.flat_metas,
         )
 
@@ -71,8 +71,8 @@ def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = 
     metas: list[Path] = []
     for directory in _session_directories(home, session_id, walk):
         results.extend(_files(walk, os.path.join(directory, "tool-results")))
-        agents = _files(walk, os.path.join(directory, "subagents"))
-        metas.extend(path for path in agents if _is_agent_meta(path.name))
+        subagents = _files(walk, os.path.join(directory, "subagents"))
+        metas.extend(path for path in subagents if _is_subagent_meta(path.name))
     meta = session_id + ".meta.json"
     return SideFiles(
         session_id=session_id,
@@ -81,7 +81,7 @@ def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = 
         file_history=_directory(home, "file-history", session_id),
         session_env=_directory(home, "session-env", session_id),
         tool_results=tuple(results),
-        agent_metas=tuple(metas),
+        subagent_metas=tuple(metas),
         flat_metas=tuple(
             path for path in (home.path / "sessions" / meta, home.path / meta) if path.is_file()
         ),
@@ -137,7 +137,7 @@ def _todos(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[Path]:
         agent_id = item.name.removesuffix(".json").removeprefix(prefix)
         if not item.name.startswith(prefix) or not agent_id:
             continue
-        # "a-agent-b-agent-c" may be agent c of a session called "a-agent-b", so it is skipped. The
+        # "a-agent-b-agent-c" may be subagent c of a session called "a-agent-b", so it is skipped. The
         # main agent has the session's id, which may itself contain the separator.
         if "-agent-" in agent_id and agent_id != session_id:
             continue
@@ -149,7 +149,7 @@ def _directory(home: Home, kind: str, session_id: str) -> Path | None:
     return path if os.path.isdir(path) else None
 
 
-def _is_agent_meta(name: str) -> bool:
+def _is_subagent_meta(name: str) -> bool:
     return name.startswith(AGENT_PREFIX) and name.endswith(".meta.json")
 
 

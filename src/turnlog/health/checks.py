@@ -38,7 +38,7 @@ from turnlog.health.survey import Surveyed
 from turnlog.index.connection import Index
 from turnlog.index.freshness import has_leftovers, path_of_index
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.refresh.line_decoder import OF_AGENT
+from turnlog.index.refresh.line_decoder import OF_SUBAGENT
 from turnlog.index.refresh.plan import has_changed, is_absent, known_logs, look
 from turnlog.keep.retention.agent_cleanup import (
     DEFAULT_DAYS,
@@ -88,7 +88,7 @@ def _damaged(patient: CheckContext, log: LogFile, plan: Repair) -> Example:
     if plan.torn:
         said.append("last line cut short")
     if log.agent_id is not None:
-        said.append(f"agent {log.agent_id}")
+        said.append(f"subagent {log.agent_id}")
     # Archives are never changed; what is wrong with one is all there is to say.
     mend = ("check",) if log.compression else ("repair", "--write")
     return patient.example(log, ", ".join(said), *mend)
@@ -385,7 +385,7 @@ def todos(patient: CheckContext) -> list[DoctorFinding]:
         is_done = all(state == "completed" for _, state in said)
         if there == said or (not there and is_done) or patient.is_live(log):
             continue  # A list on which all is done is cleared by the agent itself.
-        whose = "" if listed.is_main else f" (agent {listed.agent_id})"
+        whose = "" if listed.is_main else f" (subagent {listed.agent_id})"
         detail = f"{_open(there)}, in the log {_open(said)}{whose}"
         examples.append(patient.example(log, detail, "todos"))
     lists = counted(len(examples), "list of todos is", "lists of todos are")
@@ -411,14 +411,14 @@ def _lists(patient: CheckContext, index: Index) -> Iterator[tuple[TodoList, LogF
 def _last_calls(index: Index) -> dict[str, tuple[int, int]]:
     """Return for each log the last call that wrote todos and was answered: its record and block.
 
-    What an agent wrote in the log of the main one is not the main one's list.
+    What a subagent wrote in the log of the main one is not the main one's list.
     """
     rows = index.db.execute(
         "SELECT logs.path, max(calls.record), calls.block FROM calls"  # noqa: S608 - Ours.
         f" JOIN records ON records.id = calls.record JOIN logs ON logs.id = record >> {OFFSET_BITS}"
         " WHERE calls.tool = (SELECT id FROM names WHERE name = 'TodoWrite')"
         " AND calls.is_error = 0 AND logs.gone_at IS NULL"
-        f" AND NOT (logs.kind = 'session' AND records.flags & {OF_AGENT})"
+        f" AND NOT (logs.kind = 'session' AND records.flags & {OF_SUBAGENT})"
         " GROUP BY logs.path"
     )
     return {path: (record, block) for path, record, block in rows}
@@ -542,7 +542,7 @@ def going(patient: CheckContext) -> list[DoctorFinding]:
 def _deleted(found: Iterable[Loss], *, is_kept: bool) -> str:
     count = LossCount.of(loss for loss in found if loss.is_kept is is_kept)
     told = [counted(count.sessions, "session")] if count.sessions else []
-    told += [counted(count.agents, "agent log")] if count.agents else []
+    told += [counted(count.subagents, "subagent log")] if count.subagents else []
     return f"Claude Code deletes {' and '.join(told)} within {WITHIN_DAYS} days"
 
 

@@ -168,7 +168,7 @@ class CheckContext:
 
     @property
     def session_ids(self) -> set[str]:
-        """The sessions that have a main log which is not an agent's."""
+        """The sessions that have a main log which is not a subagent's."""
         mains = {each for each, logs in self.sessions.items() if logs[0].kind == "session"}
         if self.index is None:
             mains = {each for each in mains if not is_subagent_log(self.sessions[each][0].path)}

@@ -54,7 +54,7 @@ class HealthTotals(Struct, kw_only=True):
     homes: int = 0
     projects: int = 0
     sessions: int = 0
-    agents: int = 0
+    subagents: int = 0
     logs: int = 0
     records: int = 0
     salvaged: int = 0
@@ -101,9 +101,9 @@ def examine(
             result = validate(log.path, strict=strict, cap=cap)
         except (TurnlogError, OSError) as error:
             health.findings.append(_unreadable(log.path, str(error)))
-            count.see(log, is_agents=log.kind == "agent")
+            count.see(log, is_subagent=log.kind == "subagent")
             continue
-        count.see(log, is_agents=log.kind == "agent" or result.is_sidechain)
+        count.see(log, is_subagent=log.kind == "subagent" or result.is_sidechain)
         _add(health, count, log, result)
         shortfall = shortfalls.of(log, is_suspect=not result.is_valid)
         if shortfall is not None:
@@ -122,17 +122,17 @@ class _Count:
         self.homes: set[str] = set()
         self.projects: set[tuple[str, str]] = set()
         self.sessions: set[str] = set()
-        self.agents = 0
+        self.subagents = 0
         self.versions: Counter[str] = Counter()
         self.types: Counter[str] = Counter()
 
-    def see(self, log: LogFile, *, is_agents: bool) -> None:
+    def see(self, log: LogFile, *, is_subagent: bool) -> None:
         home = os.fspath(log.home)
         self.homes.add(home)
         if log.project_key is not None:
             self.projects.add((home, log.project_key))
-        if is_agents:
-            self.agents += 1
+        if is_subagent:
+            self.subagents += 1
         elif log.session_id is not None:
             self.sessions.add(log.session_id)
 
@@ -140,7 +140,7 @@ class _Count:
         totals.homes = len(self.homes)
         totals.projects = len(self.projects)
         totals.sessions = len(self.sessions)
-        totals.agents = self.agents
+        totals.subagents = self.subagents
         totals.versions = dict(sorted(self.versions.items(), key=lambda item: version_key(item[0])))
         totals.types = dict(self.types.most_common())
 

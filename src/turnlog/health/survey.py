@@ -7,7 +7,7 @@ than the log.
 
 A closer look: what a repair or a recovery would mend, and what a resume would reach.
 
-A resume reaches the main thread up to the last compaction. The agent does not see what else was
+A resume reaches the main thread up to the last compaction. The subagent does not see what else was
 said since then: it is before a record that lost its parent, or on another branch.
 """
 
@@ -25,7 +25,7 @@ from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile
 from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS, short_uuid
-from turnlog.index.refresh.line_decoder import OF_AGENT, SLIPPED_IN
+from turnlog.index.refresh.line_decoder import OF_SUBAGENT, SLIPPED_IN
 from turnlog.records.record import System
 from turnlog.records.record_types import LastPrompt
 from turnlog.sessions.reading.threads import main_thread, visible
@@ -173,14 +173,14 @@ class _Sketch:
                 self.is_broken = True
             self.above[uuid] = parent
             self.place[uuid] = place
-            if not flags & OF_AGENT and kind != rows_of.progress:
+            if not flags & OF_SUBAGENT and kind != rows_of.progress:
                 self.resumable[uuid] = parent
             if kind in rows_of.spoken:
                 self.said.add(uuid)
-                if not flags & OF_AGENT:
+                if not flags & OF_SUBAGENT:
                     self.is_broken = self.is_broken or (parent is None and is_begun)
                     is_begun = True
-                if not flags & (OF_AGENT | SLIPPED_IN):
+                if not flags & (OF_SUBAGENT | SLIPPED_IN):
                     self.mine[uuid] = place
         # The first record's parent may stand in another log, but no further down in this one.
         self.is_broken = self.is_broken or next(iter(self.above.values()), None) in self.above

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION = 9
+VERSION = 10
 MARK = 0x7475726E  # "turn"
 
 ELSEWHERE: dict[str, str] = {}

@@ -19,13 +19,13 @@ LONG_CONTEXT = 200_000
 BESIDE = "beside"
 """The layout of what lies beside the logs and is read like one."""
 
-AGENT = "coalesce((SELECT agent FROM sidechains WHERE record = r.id), l.agent)"
-"""The agent that wrote the record r of the log l, as SQL; null for the main one."""
+SUBAGENT = "coalesce((SELECT subagent FROM sidechains WHERE record = r.id), l.subagent)"
+"""The subagent that wrote the record r of the log l, as SQL; null for the main one."""
 ANSWERED_BY = (
-    "coalesce(messages.agent,"
-    " (SELECT s.agent FROM sidechains AS s WHERE s.record = messages.record))"
+    "coalesce(messages.subagent,"
+    " (SELECT s.subagent FROM sidechains AS s WHERE s.record = messages.record))"
 )
-"""The agent that a message answered, as SQL; null for the main one."""
+"""The subagent that a message answered, as SQL; null for the main one."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID_LENGTH = 36

@@ -32,9 +32,9 @@ CREATE TABLE logs (
     path TEXT NOT NULL UNIQUE,
     home TEXT NOT NULL,
     layout TEXT NOT NULL,              -- claude, dated, flat; beside for what lies beside the logs.
-    kind TEXT NOT NULL,                -- session, agent, day; prompts, plan, todos, task.
+    kind TEXT NOT NULL,                -- session, subagent, day; prompts, plan, todos, task.
     session TEXT,                      -- The session's id; a day's log has many, and none here.
-    agent TEXT,
+    subagent TEXT,
     project_key TEXT,
     generation INTEGER NOT NULL DEFAULT 1,  -- How often it was found to be another log: rewritten, replaced.
     device INTEGER,                    -- A hint only: containers and copies change them.
@@ -79,7 +79,7 @@ CREATE TABLE records (
     id INTEGER PRIMARY KEY,
     length INTEGER NOT NULL,
     type INTEGER NOT NULL,             -- names
-    author INTEGER NOT NULL,           -- names: human, assistant, tool, agent, caller, program.
+    author INTEGER NOT NULL,           -- names: human, assistant, tool, subagent, caller, program.
     session INTEGER,                   -- sessions
     uuid BLOB,                         -- 16 bytes if it is one, else text.
     parent BLOB,
@@ -87,7 +87,7 @@ CREATE TABLE records (
     model INTEGER,                     -- names
     branch INTEGER,                    -- names
     message TEXT,                      -- The id of the message it carries a part of.
-    flags INTEGER NOT NULL DEFAULT 0   -- 1 error, 2 of an agent, 4 slipped in by the program.
+    flags INTEGER NOT NULL DEFAULT 0   -- 1 error, 2 of a subagent, 4 slipped in by the program.
 );
 
 -- Records that say themselves that they were carried over from another session, and which of its
@@ -185,7 +185,7 @@ CREATE TABLE messages (
     request_id TEXT,
     part TEXT NOT NULL,
     session INTEGER,                   -- names
-    agent TEXT,
+    subagent TEXT,
     is_sidechain INTEGER NOT NULL,
     at INTEGER,
     model INTEGER,                     -- names
@@ -216,7 +216,7 @@ CREATE TABLE spent (
     service_tier INTEGER NOT NULL,
     inference_geo INTEGER NOT NULL,
     is_long INTEGER NOT NULL,          -- Whether the model read more than 200,000 tokens at once.
-    agent TEXT NOT NULL,
+    subagent TEXT NOT NULL,
     messages INTEGER NOT NULL,
     input INTEGER NOT NULL,
     output INTEGER NOT NULL,
@@ -225,7 +225,7 @@ CREATE TABLE spent (
     cache_read INTEGER NOT NULL,
     web_searches INTEGER NOT NULL,
     PRIMARY KEY (
-        session, quarter, project, model, speed, service_tier, inference_geo, is_long, agent
+        session, quarter, project, model, speed, service_tier, inference_geo, is_long, subagent
     )
 ) WITHOUT ROWID;
 
@@ -257,7 +257,7 @@ CREATE TABLE sessions (
     last_active_at INTEGER,
     records INTEGER NOT NULL DEFAULT 0,
     prompts INTEGER NOT NULL DEFAULT 0,
-    agents INTEGER NOT NULL DEFAULT 0,
+    subagents INTEGER NOT NULL DEFAULT 0,
     damages INTEGER NOT NULL DEFAULT 0,
     git_branch TEXT,
     version TEXT,
@@ -272,21 +272,21 @@ CREATE TABLE sessions (
 CREATE TABLE unnoted (session TEXT PRIMARY KEY) WITHOUT ROWID;
 
 -- Subagents, and the call that asked for each.
-CREATE TABLE agents (
+CREATE TABLE subagents (
     log INTEGER NOT NULL,              -- logs: its own, or the main log if it is a sidechain.
     session TEXT NOT NULL,
-    agent TEXT NOT NULL,
+    subagent TEXT NOT NULL,
     kind TEXT,
     description TEXT,
-    caller TEXT,                       -- The agent in whose log the call stands; null: the main one.
+    caller TEXT,                       -- The subagent in whose log the call stands; null: the main one.
     call_id TEXT,
     spawned_by BLOB,                   -- The uuid of the record that carries the call.
     how TEXT,
-    PRIMARY KEY (log, agent)
+    PRIMARY KEY (log, subagent)
 ) WITHOUT ROWID;
 
--- The records of agents that are in a session's main log: sidechains, which Claude Code 1.x wrote.
+-- The records of subagents that are in a session's main log: sidechains, which Claude Code 1.x wrote.
 CREATE TABLE sidechains (
     record INTEGER PRIMARY KEY,        -- records
-    agent TEXT NOT NULL
+    subagent TEXT NOT NULL
 );

@@ -71,9 +71,9 @@ def _lying_in(
     for name, path, _ in files("plans", ".md"):
         yield name, SideFile(path, home, PLAN)
     for name, path, stem in files("todos", ".json"):
-        session, _, agent = stem.partition("-agent-")
-        if agent:
-            yield name, SideFile(path, home, TODOS, session, agent)
+        session, _, subagent = stem.partition("-agent-")
+        if subagent:
+            yield name, SideFile(path, home, TODOS, session, subagent)
     for folder in _entries(place / "tasks", times):
         if folder.is_dir():
             for name, path, _ in files(f"tasks/{folder.name}", ".json"):

@@ -10,7 +10,7 @@ SELECT
     s.project AS project,  -- The directory.
     sum(s.gone_at IS NULL) AS sessions,  -- How many sessions worked in it …
     sum(s.gone_at IS NOT NULL) AS gone,  -- … and how many more did that are gone.
-    sum(s.agents) AS agents,  -- How many agents they called.
+    sum(s.subagents) AS subagents,  -- How many subagents they called.
     sum(s.prompts) AS prompts,  -- Prompts in their main logs.
     sum(s.records) AS records,  -- Records in their main logs.
     min(s.started_at) AS started_at,  -- When the first of them began.
@@ -20,7 +20,7 @@ FROM v_sessions AS s
 WHERE s.project IS NOT NULL
 GROUP BY s.project;
 
--- Sessions, one row for each home that one lies in. Agents' logs alone are none: see v_agents.
+-- Sessions, one row for each home that one lies in. Subagents' logs alone are none: see v_subagents.
 CREATE VIEW v_sessions AS
 SELECT
     s.session AS session,  -- Its id.
@@ -31,14 +31,14 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', s.last_active_at / 1e6, 'unixepoch') AS last_active_at,  -- Last.
     s.records AS records,  -- Records in its main log.
     s.prompts AS prompts,  -- Prompts in its main log.
-    s.agents AS agents,  -- Agents that it called.
+    s.subagents AS subagents,  -- Subagents that it called.
     s.damages AS damages,  -- Ranges of its logs that are no records.
     (SELECT 'anthropic:' || m.key FROM json_each(s.models) AS m WHERE m.key NOT LIKE '<%'
      ORDER BY m.value DESC, m.key LIMIT 1) AS backing_model_id,  -- The model that answered most.
     (SELECT sum(m.input) FROM messages AS m JOIN names AS n ON n.id = m.session
-     WHERE n.name = s.session) AS tokens_in,  -- Fresh input tokens, its agents' included.
+     WHERE n.name = s.session) AS tokens_in,  -- Fresh input tokens, its subagents' included.
     (SELECT sum(m.output) FROM messages AS m JOIN names AS n ON n.id = m.session
-     WHERE n.name = s.session) AS tokens_out,  -- Output tokens, its agents' included.
+     WHERE n.name = s.session) AS tokens_out,  -- Output tokens, its subagents' included.
     p.path AS cwd,  -- The same as project, under the name that logs use.
     s.git_branch AS git_branch,  -- The last branch it worked on.
     s.version AS version,  -- The program's version.
@@ -51,16 +51,16 @@ FROM sessions AS s
 LEFT JOIN projects AS p ON p.id = s.project
 WHERE NOT s.is_sidechain AND s.path <> '';
 
--- Agents, and the call that asked for each.
-CREATE VIEW v_agents AS
+-- Subagents, and the call that asked for each.
+CREATE VIEW v_subagents AS
 SELECT
-    a.agent AS agent,  -- Its id.
+    a.subagent AS subagent,  -- Its id.
     a.session AS session,  -- The session that it belongs to.
     (SELECT p.path FROM sessions AS s JOIN projects AS p ON p.id = s.project
      WHERE s.session = a.session AND s.home = l.home) AS project,  -- The session's project.
-    a.kind AS kind,  -- What sort of agent was asked for.
+    a.kind AS kind,  -- What sort of subagent was asked for.
     a.description AS description,  -- What the caller said that it is to do.
-    a.caller AS caller,  -- The agent that called it; null: the main one.
+    a.caller AS caller,  -- The subagent that called it; null: the main one.
     a.call_id AS call_id,  -- The call.
     CASE typeof(a.spawned_by) WHEN 'blob' THEN lower(
         substr(hex(a.spawned_by), 1, 8) || '-' || substr(hex(a.spawned_by), 9, 4) || '-'
@@ -70,22 +70,22 @@ SELECT
     a.how AS found_by,  -- How the call was found: result, meta, progress, prompt, position.
     (SELECT count(*) FROM records AS r
      WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40
-     AND (l.kind = 'agent' OR r.id IN (SELECT record FROM sidechains WHERE agent = a.agent))) AS records,  -- Its records.
+     AND (l.kind = 'subagent' OR r.id IN (SELECT record FROM sidechains WHERE subagent = a.subagent))) AS records,  -- Its records.
     (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(r.at) / 1e6, 'unixepoch') FROM records AS r
      WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40
-     AND (l.kind = 'agent' OR r.id IN (SELECT record FROM sidechains WHERE agent = a.agent))) AS started_at,  -- First record.
+     AND (l.kind = 'subagent' OR r.id IN (SELECT record FROM sidechains WHERE subagent = a.subagent))) AS started_at,  -- First record.
     (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', max(r.at) / 1e6, 'unixepoch') FROM records AS r
      WHERE r.id >= a.log << 40 AND r.id < (a.log + 1) << 40
-     AND (l.kind = 'agent' OR r.id IN (SELECT record FROM sidechains WHERE agent = a.agent))) AS last_active_at,  -- Last record.
+     AND (l.kind = 'subagent' OR r.id IN (SELECT record FROM sidechains WHERE subagent = a.subagent))) AS last_active_at,  -- Last record.
     (SELECT sum(m.input) FROM messages AS m JOIN names AS n ON n.id = m.session
-     WHERE n.name = a.session AND (m.agent = a.agent OR m.record IN
-     (SELECT record FROM sidechains WHERE agent = a.agent))) AS tokens_in,  -- Fresh input tokens.
+     WHERE n.name = a.session AND (m.subagent = a.subagent OR m.record IN
+     (SELECT record FROM sidechains WHERE subagent = a.subagent))) AS tokens_in,  -- Fresh input tokens.
     (SELECT sum(m.output) FROM messages AS m JOIN names AS n ON n.id = m.session
-     WHERE n.name = a.session AND (m.agent = a.agent OR m.record IN
-     (SELECT record FROM sidechains WHERE agent = a.agent))) AS tokens_out,  -- Output tokens.
+     WHERE n.name = a.session AND (m.subagent = a.subagent OR m.record IN
+     (SELECT record FROM sidechains WHERE subagent = a.subagent))) AS tokens_out,  -- Output tokens.
     l.home AS home,  -- The home that it lies in.
     l.path AS log  -- Its log, or the session's main log.
-FROM agents AS a
+FROM subagents AS a
 JOIN logs AS l ON l.id = a.log;
 
 -- Records: every line of every log.
@@ -94,10 +94,10 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', r.at / 1e6, 'unixepoch') AS at,  -- When it was written.
     s.session AS session,  -- The session that it belongs to.
     p.path AS project,  -- The session's project.
-    coalesce((SELECT c.agent FROM sidechains AS c WHERE c.record = r.id), l.agent)
-        AS agent,  -- The agent that wrote it; null: the main one.
+    coalesce((SELECT c.subagent FROM sidechains AS c WHERE c.record = r.id), l.subagent)
+        AS subagent,  -- The subagent that wrote it; null: the main one.
     t.name AS type,  -- What the line calls itself: user, assistant, system …
-    a.name AS author,  -- human, assistant, tool, agent, caller or program.
+    a.name AS author,  -- human, assistant, tool, subagent, caller or program.
     CASE typeof(r.uuid) WHEN 'blob' THEN lower(
         substr(hex(r.uuid), 1, 8) || '-' || substr(hex(r.uuid), 9, 4) || '-'
         || substr(hex(r.uuid), 13, 4) || '-' || substr(hex(r.uuid), 17, 4) || '-'
@@ -112,11 +112,11 @@ SELECT
     m.name AS model,  -- The model that answered.
     b.name AS git_branch,  -- The branch that was checked out.
     r.flags & 1 AS is_error,  -- 1 if it tells of an error.
-    r.flags >> 1 & 1 AS is_sidechain,  -- 1 if it is an agent's.
+    r.flags >> 1 & 1 AS is_sidechain,  -- 1 if it is a subagent's.
     r.flags >> 2 & 1 AS is_context,  -- 1 if the program slipped it in.
     r.id IN (SELECT record FROM repeats) AS is_repeat,  -- 1 if it was carried along from elsewhere.
     r.length AS length_bytes,  -- How long the line is.
-    l.kind AS kind,  -- The log's: session, agent, day; prompts, plan, todos, task.
+    l.kind AS kind,  -- The log's: session, subagent, day; prompts, plan, todos, task.
     l.home AS home,  -- The home that it lies in.
     l.path AS log,  -- The log.
     r.id & 1099511627775 AS offset  -- Its place there.
@@ -136,8 +136,8 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', m.at / 1e6, 'unixepoch') AS at,  -- When it was written.
     s.name AS session,  -- The session that asked.
     p.name AS project,  -- Where that began.
-    coalesce(m.agent, (SELECT x.agent FROM sidechains AS x WHERE x.record = m.record))
-        AS agent,  -- The agent that asked; null: the main one.
+    coalesce(m.subagent, (SELECT x.subagent FROM sidechains AS x WHERE x.record = m.record))
+        AS subagent,  -- The subagent that asked; null: the main one.
     m.message_id AS message_id,  -- The API's id of it.
     m.request_id AS request_id,  -- The API's id of the request.
     nullif(m.part, '') AS part,  -- Which further pass of it; null: the message itself.
@@ -153,7 +153,7 @@ SELECT
     e.name AS service_tier,  -- The tier that served it.
     g.name AS inference_geo,  -- Where it was computed.
     m.recorded_usd AS recorded_usd,  -- What the log itself says that it cost.
-    m.is_sidechain AS is_sidechain,  -- 1 if an agent asked.
+    m.is_sidechain AS is_sidechain,  -- 1 if a subagent asked.
     c.name AS cwd,  -- The directory at that moment.
     l.home AS home,  -- The home that it lies in.
     l.path AS log,  -- The log with the record that counts.
@@ -174,8 +174,8 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%fZ', r.at / 1e6, 'unixepoch') AS at,  -- When it was asked.
     s.session AS session,  -- The session.
     p.path AS project,  -- The session's project.
-    coalesce((SELECT x.agent FROM sidechains AS x WHERE x.record = r.id), l.agent)
-        AS agent,  -- The agent that asked; null: the main one.
+    coalesce((SELECT x.subagent FROM sidechains AS x WHERE x.record = r.id), l.subagent)
+        AS subagent,  -- The subagent that asked; null: the main one.
     t.name AS tool,  -- The tool.
     c.call_id AS call_id,  -- The call's id.
     f.path AS path,  -- The file that it names, if it names one.
@@ -211,7 +211,7 @@ SELECT
     'call' AS kind,  -- call, or api for what the API or the program itself reports.
     c.session AS session,  -- The session.
     c.project AS project,  -- The session's project.
-    c.agent AS agent,  -- The agent; null: the main one.
+    c.subagent AS subagent,  -- The subagent; null: the main one.
     c.tool AS tool,  -- The tool that failed.
     c.path AS path,  -- The file that the call names.
     c.call_id AS call_id,  -- The call's id.
@@ -224,7 +224,7 @@ FROM v_calls AS c
 WHERE c.is_error
 UNION ALL
 SELECT
-    r.at, 'api', r.session, r.project, r.agent, NULL, NULL, NULL, NULL, NULL, r.home, r.log,
+    r.at, 'api', r.session, r.project, r.subagent, NULL, NULL, NULL, NULL, NULL, r.home, r.log,
     r.offset
 FROM v_records AS r
 WHERE r.is_error AND r.author <> 'tool';
@@ -238,7 +238,7 @@ SELECT
     c.tool AS tool,  -- With which tool.
     c.session AS session,  -- The session.
     c.project AS project,  -- The session's project.
-    c.agent AS agent,  -- The agent; null: the main one.
+    c.subagent AS subagent,  -- The subagent; null: the main one.
     c.is_error AS is_error,  -- 1 if the call failed; null: no answer yet.
     c.home AS home,  -- The home that it lies in.
     c.log AS log,  -- The log …
@@ -266,12 +266,12 @@ WHERE r.author = 'human' AND r.is_context = 0 AND r.kind IN ('session', 'day');
 CREATE VIEW v_logs AS
 SELECT
     l.path AS log,  -- Its path.
-    l.kind AS kind,  -- session, agent, day; prompts, plan, todos, task.
+    l.kind AS kind,  -- session, subagent, day; prompts, plan, todos, task.
     l.layout AS layout,  -- claude, dated, flat; beside for what lies beside the logs.
     l.session AS session,  -- The session; a day's log has many, and none here.
     (SELECT p.path FROM sessions AS s JOIN projects AS p ON p.id = s.project
      WHERE s.session = l.session AND s.home = l.home) AS project,  -- The session's project.
-    l.agent AS agent,  -- The agent whose log it is.
+    l.subagent AS subagent,  -- The subagent whose log it is.
     max(l.text_size_bytes, 0) AS size_bytes,  -- How long it was when it was read.
     l.text_offset AS read_bytes,  -- How far it was read.
     l.generation AS generation,  -- Goes up when it is found to be another log.

@@ -4,12 +4,12 @@ What it saved is what all that was read from it would have cost as fresh input, 
 cost; so writing to the cache, which is dearer than plain input, is not in it.
 
 A miss is a response that could have read more from the cache than it did: the one before it, in
-the same session or agent, had read or written at least 1,024 tokens more there. What it then paid
-again is as many of its own fresh and written tokens; what that cost is the difference to having
-read them from the cache, by the prices of the ledger. Why it was missed is told by what changed:
-another model answered, the context was replaced by a smaller one (a compaction, a rewind), the
-pause was longer than the cache lives (five minutes, or an hour if it was written for one), or none
-of these, as when tools or instructions changed.
+the same session or subagent, had read or written at least 1,024 tokens more there. What it then
+paid again is as many of its own fresh and written tokens; what that cost is the difference to
+having read them from the cache, by the prices of the ledger. Why it was missed is told by what
+changed: another model answered, the context was replaced by a smaller one (a compaction, a rewind),
+the pause was longer than the cache lives (five minutes, or an hour if it was written for one), or
+none of these, as when tools or instructions changed.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ def misses_of(index: Index, prices: Prices, asked: Scope) -> list[Miss]:
     if since is not None:
         every, bounds = f"{_EVERY} AND {_ACTIVE}", [since]
     # By instant, then by id. Sorted here: SQLite would take longer for it than for all the rest.
-    for at, message, session, agent, is_sidechain, read, cached in sorted(
+    for at, message, session, subagent, is_sidechain, read, cached in sorted(
         index.db.execute(every, bounds)
     ):
-        key = (session, agent, is_sidechain)
+        key = (session, subagent, is_sidechain)
         last = before.get(key)
         before[key] = (message, cached)
         if last is None or last[1] - read < LEAST_TOKENS or (until is not None and at >= until):
@@ -170,13 +170,13 @@ def explain_misses(index: Index, misses: Iterable[Miss], reason: str | None) -> 
 def _response(index: Index, message: int, names: dict[int, str]) -> tuple[Response, int]:
     """Read a response, as far as prices ask, and the record that counts."""
     row = index.db.execute(_MESSAGE, (message,)).fetchone()
-    session, agent, at, project, model, speed, tier, geo, record, *used = row
+    session, subagent, at, project, model, speed, tier, geo, record, *used = row
     response = Response(
         message_id=None,
         request_id=None,
         part="",
         session=names.get(session),
-        agent=agent,
+        subagent=subagent,
         is_sidechain=False,
         at=instant_at(at),
         model=names.get(model),

@@ -61,7 +61,7 @@ def project_names(index: Index) -> Names:
 
 
 def kind_names(index: Index) -> Names:
-    """Name the kinds of agents; main is one of them."""
+    """Name the kinds of subagents; main is one of them."""
     return _names("kind", {None, MAIN, *subagent_kinds(index).values()})
 
 
@@ -215,7 +215,7 @@ def _projects(opened: Opened) -> list[Evidence]:
     return _responses(opened, lambda each: opened.which in {None, each.project or NOT_KNOWN})
 
 
-def _agents(opened: Opened) -> list[Evidence]:
+def _subagents(opened: Opened) -> list[Evidence]:
     who = Answerers(opened.index)
 
     def belongs(each: Response) -> bool:
@@ -368,11 +368,11 @@ FIGURES: Final[dict[str, Figure]] = {
         noun="model",
         names=model_names,
     ),
-    "agents": Figure(
-        "What agents of each kind used and cost.",
+    "subagents": Figure(
+        "What subagents of each kind used and cost.",
         "Explore",
-        _agents,
-        noun="kind of agent",
+        _subagents,
+        noun="kind of subagent",
         names=kind_names,
     ),
     "projects": Figure(

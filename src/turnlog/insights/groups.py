@@ -1,6 +1,6 @@
-"""Who did it and where: models, agents, projects. All figures are the ledger's, grouped.
+"""Who did it and where: models, subagents, projects. All figures are the ledger's, grouped.
 
-An agent is of the kind that the call for it named; one that no call tells of is of no known kind.
+A subagent is of the kind that the call for it named; one that no call tells of is of no known kind.
 A session is a project's if the ledger says so or, where nobody answered, if it began there.
 """
 
@@ -23,7 +23,7 @@ from turnlog.pricing.cost import Prices
 from turnlog.records.responses import Response
 
 MAIN: Final = "main"
-"""What answered in a session itself, and not in one of its agents."""
+"""What answered in a session itself, and not in one of its subagents."""
 
 
 class Done(NamedTuple):
@@ -49,10 +49,10 @@ class ModelRow(Figures, kw_only=True):
 
 
 class SubagentKindRow(Figures, kw_only=True):
-    """What agents of a kind did; the kind of the sessions themselves is main."""
+    """What subagents of a kind did; the kind of the sessions themselves is main."""
 
     kind: str | None
-    agents: int
+    subagents: int
     cost_share: float | None
 
 
@@ -93,18 +93,18 @@ def models_of(book: Ledger, calls: CallFigures) -> list[ModelRow]:
 def subagents_of(
     index: Index, scan: UsageScan, prices: Prices, asked: Scope
 ) -> list[SubagentKindRow]:
-    """Return the kinds of agents, the dearest first; main is one of them."""
+    """Return the kinds of subagents, the dearest first; main is one of them."""
     who = Answerers(index)
     if who.has_sidechains:  # What is added up does not tell them from the session itself.
         scan = every_response(index, asked.period)
     groups: dict[str | None, list[Response]] = {}
-    agents: dict[str | None, set[tuple[str | None, str | None]]] = {}
+    subagents: dict[str | None, set[tuple[str | None, str | None]]] = {}
     period = asked.period
     for each in scan.responses:
         if period.holds(each):
             kind = who.kind(each)
             groups.setdefault(kind, []).append(each)
-            agents.setdefault(kind, set()).add((each.session, who.agent(each)))
+            subagents.setdefault(kind, set()).add((each.session, who.subagent(each)))
     books = {
         kind: ledger(structs.replace(scan, responses=group), prices, asked.by()).totals
         for kind, group in groups.items()
@@ -114,7 +114,7 @@ def subagents_of(
         SubagentKindRow(
             **figures_in(figures),
             kind=kind,
-            agents=0 if kind == MAIN else len(agents[kind]),
+            subagents=0 if kind == MAIN else len(subagents[kind]),
             cost_share=share_of(figures, total),
         )
         for kind, figures in books.items()
@@ -123,35 +123,37 @@ def subagents_of(
 
 
 def subagent_kinds(index: Index) -> dict[tuple[str, str], str | None]:
-    """Return the kind of every agent, by its session and its own id."""
-    rows = index.db.execute("SELECT session, agent, kind FROM agents ORDER BY kind IS NULL DESC")
-    return {(session, agent): kind for session, agent, kind in rows}
+    """Return the kind of every subagent, by its session and its own id."""
+    rows = index.db.execute(
+        "SELECT session, subagent, kind FROM subagents ORDER BY kind IS NULL DESC"
+    )
+    return {(session, subagent): kind for session, subagent, kind in rows}
 
 
 class Answerers:
-    """Tells which agent gave a response, and of which kind it is."""
+    """Tells which subagent gave a response, and of which kind it is."""
 
     def __init__(self, index: Index) -> None:
         self._kinds = subagent_kinds(index)
         rows = index.db.execute(
-            "SELECT l.path, c.record, c.agent FROM sidechains AS c"
+            "SELECT l.path, c.record, c.subagent FROM sidechains AS c"
             " JOIN logs AS l ON l.id = c.record >> 40"
         )
         offsets = (1 << OFFSET_BITS) - 1
-        self._sidechains = {(path, record & offsets): agent for path, record, agent in rows}
+        self._sidechains = {(path, record & offsets): subagent for path, record, subagent in rows}
 
     @property
     def has_sidechains(self) -> bool:
         return bool(self._sidechains)
 
-    def agent(self, response: Response) -> str | None:
-        """Return the agent that gave *response*; None for the session itself."""
-        return response.agent or self._sidechains.get((response.log, response.offset))
+    def subagent(self, response: Response) -> str | None:
+        """Return the subagent that gave *response*; None for the session itself."""
+        return response.subagent or self._sidechains.get((response.log, response.offset))
 
     def kind(self, response: Response) -> str | None:
         """Return the kind of whoever gave *response*; None if it is not known."""
-        agent = self.agent(response)
-        return MAIN if agent is None else self._kinds.get((str(response.session), agent))
+        subagent = self.subagent(response)
+        return MAIN if subagent is None else self._kinds.get((str(response.session), subagent))
 
 
 def projects_of(

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from turnlog.index.conditions import IS_BESIDE
 from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
-from turnlog.index.refresh.line_decoder import OF_AGENT
+from turnlog.index.refresh.line_decoder import OF_SUBAGENT
 from turnlog.insights.scope import Evidence, Places, Scope, conditions, first_text, is_within
 from turnlog.records.blocks import ImageBlock, TextBlock
 from turnlog.records.meaning import command_in, is_interruption
@@ -182,8 +182,8 @@ def _named(name: str) -> str:
 
 
 _BY_HUMANS: Final = f"(r.author = {_named('human')} AND r.type = {_named('user')})"
-# An agent's log repeats what its caller's says of an interruption.
+# A subagent's log repeats what its caller's says of an interruption.
 _BY_HUMANS_OR_PROGRAM: Final = (
-    f"({_BY_HUMANS} OR (r.author = {_named('program')} AND NOT r.flags & {OF_AGENT}"
+    f"({_BY_HUMANS} OR (r.author = {_named('program')} AND NOT r.flags & {OF_SUBAGENT}"
     f" AND r.type IN ({_named('user')}, {_named('system')})))"
 )

@@ -122,7 +122,7 @@ class Insights(Struct, kw_only=True):
     weeks: list[WeekRow]
     week_against_week: WeekAgainstWeek | None
     models: list[ModelRow]
-    agents: list[SubagentKindRow]
+    subagents: list[SubagentKindRow]
     projects: list[ProjectFigures]
     tools: list[ToolRow]
     sequences: list[SequenceRow]
@@ -176,7 +176,7 @@ def insights(index: Index, prices: Prices, asked: Scope) -> Insights:
         weeks=weeks_of(days),
         week_against_week=_week_against_week(index, prices, asked, typed.every),
         models=asked.first(models),
-        agents=asked.first(subagents_of(index, scan, prices, asked)),
+        subagents=asked.first(subagents_of(index, scan, prices, asked)),
         projects=asked.first(projects),
         tools=asked.first(calls.tools),
         sequences=asked.first(calls.sequences),

@@ -118,7 +118,7 @@ def sessions_of(index: Index) -> dict[int, tuple[str, str | None]]:
 def with_main_log(index: Index) -> set[str]:
     """Name the sessions that lists tell of: they have a main log of their own, or had one.
 
-    Of others only agents' logs are left, or their records' word for it.
+    Of others only subagents' logs are left, or their records' word for it.
     """
     rows = index.db.execute("SELECT session FROM sessions WHERE NOT is_sidechain AND path <> ''")
     return {session for (session,) in rows}

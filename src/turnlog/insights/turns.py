@@ -1,7 +1,7 @@
 """How long agents worked: turns, the longest of them, calls that nobody answered.
 
 A turn is a prompt and all that follows it in its log until the next one of the same session. It
-takes as long as it is from the prompt to the last record of an assistant, an agent or a tool. In
+takes as long as it is from the prompt to the last record of an assistant, a subagent or a tool. In
 one that nothing of the kind follows, such as a command that only printed something, no agent
 worked; it is left out where times are compared. A turn is of the period in which its prompt was
 typed. One that a fork carries along counts once, in the log in which it went on longest: a fork may
@@ -23,7 +23,7 @@ from turnlog.insights.prompts import PromptRecord, Typed, beginning
 from turnlog.insights.scope import Evidence, Places, Scope
 
 _MS: Final = 1_000
-_WORKERS: Final = "SELECT id FROM names WHERE name IN ('assistant', 'agent', 'tool')"
+_WORKERS: Final = "SELECT id FROM names WHERE name IN ('assistant', 'subagent', 'tool')"
 _LAST: Final = (
     "SELECT id, at FROM records WHERE id > ? AND id < ? AND session IS ? AND at IS NOT NULL"
     " AND author IN ({workers}) ORDER BY id DESC LIMIT 1"

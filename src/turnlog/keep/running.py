@@ -38,7 +38,7 @@ def refuse_if_opened(session_id: str, logs: Iterable[LogFile], homes: Iterable[H
     """Raise LogLocked if the session is open; its logs may be locked by the caller."""
     refuse_if_program_runs(session_id, homes)
     for log in logs:
-        if log.is_kept or log.kind == "agent":
+        if log.is_kept or log.kind == "subagent":
             continue
         with suppress(NotFound):  # Gone meanwhile, so it is not open.
             refuse_if_written(session_id, log.path, is_shared=log.kind == "day")

@@ -1,6 +1,6 @@
 """The files of a home by session, and turnlog's kept copies of them.
 
-Most are identified by name, see ``formats.home_files``. In addition, an agent's log next to the
+Most are identified by name, see ``formats.home_files``. In addition, a subagent's log next to the
 sessions belongs to the session that its records name, and the originals of a repair to the session
 of the repaired log. Plans and the prompt history are shared, and days' logs are returned
 separately, since several sessions may have records in them.
@@ -82,7 +82,7 @@ class SessionFileIndex:
         return any(not each.name.startswith(".") for each in DirectoryWalk().enter(top))
 
     def of(self, session_id: str) -> list[SessionFile]:
-        """Return the files of a session: side files, then agents' logs, main logs last.
+        """Return the files of a session: side files, then subagents' logs, main logs last.
 
         In this order an interrupted deletion leaves the log by which the session is found.
         """
@@ -180,7 +180,7 @@ class SessionFileIndex:
         return owner_of(name) or self._owner_by_records(tree, name, path)
 
     def _owner_by_records(self, tree: str, name: str, path: str) -> str | None:
-        """Return the session of an agent's log, or its metadata, next to the sessions."""
+        """Return the session of a subagent's log, or its metadata, next to the sessions."""
         directory, _, last = name.rpartition("/")
         if not last.startswith("agent-") or directory.count("/") != name.startswith("projects/"):
             return None
@@ -191,7 +191,7 @@ class SessionFileIndex:
             )
             name = f"{directory}/{log}" if directory else log
         log_name = read_name(name.rpartition("/")[2])
-        if log_name is None or log_name.kind != "agent" or not path:
+        if log_name is None or log_name.kind != "subagent" or not path:
             return None
         if (tree, path) not in self._owners:
             self._owners[tree, path] = owner_in(Path(path))

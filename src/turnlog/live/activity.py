@@ -67,8 +67,8 @@ class LiveCall(Struct, kw_only=True):
     asked: str
     """Its most telling argument."""
     at: datetime | None
-    agent: str | None = None
-    """The agent that asked; null is the main one."""
+    subagent: str | None = None
+    """The subagent that asked; null is the main one."""
 
 
 class Activity(Struct):
@@ -81,20 +81,20 @@ class Activity(Struct):
     doing: Doing = Doing.IDLE
     """As far as the log alone can tell."""
 
-    def take(self, record: Record, agent: str | None = None) -> None:
-        """Fold one more record in; *agent* is whose log it stands in."""
+    def take(self, record: Record, subagent: str | None = None) -> None:
+        """Fold one more record in; *subagent* is whose log it stands in."""
         if isinstance(record, LastPrompt):
             self.prompt = self.prompt or record.last_prompt
             return
-        if not isinstance(record, Linked) or (record.is_sidechain and agent is None):
+        if not isinstance(record, Linked) or (record.is_sidechain and subagent is None):
             return
         match record:
             case Assistant():
-                self._respond(record, agent)
+                self._respond(record, subagent)
             case User():
                 self._hear(record)
             case Call():
-                self._call(record.call_id or "", record.name, record.input, record, agent)
+                self._call(record.call_id or "", record.name, record.input, record, subagent)
             case Result():
                 self.calls.pop(record.call_id or "", None)
                 self._become(Doing.THINKING)
@@ -110,13 +110,13 @@ class Activity(Struct):
         begun = [call.at for call in self.calls.values() if call.at is not None]
         return min(begun) if begun and self.doing is not Doing.IDLE else self.last_at
 
-    def _respond(self, record: Assistant, agent: str | None) -> None:
+    def _respond(self, record: Assistant, subagent: str | None) -> None:
         if record.model and not record.model.startswith("<"):
             self.model = record.model
         last: Any = None
         for last in record.blocks:
             if isinstance(last, CallBlock):
-                self._call(last.id, last.name, last.input, record, agent)
+                self._call(last.id, last.name, last.input, record, subagent)
         stopped = record.message.stop_reason if record.message else None
         if record.is_api_error_message or stopped not in _GOES_ON:
             self._become(Doing.IDLE)
@@ -140,11 +140,11 @@ class Activity(Struct):
         self._become(Doing.THINKING)
 
     def _call(
-        self, call_id: str, name: str | None, given: Any, record: Linked, agent: str | None
+        self, call_id: str, name: str | None, given: Any, record: Linked, subagent: str | None
     ) -> None:
         words = call_text(given, record.cwd).text[:_TEXT_LENGTH]
         self.calls[call_id] = LiveCall(
-            tool=(name or "?")[:_TEXT_LENGTH], asked=words, at=record.at, agent=agent
+            tool=(name or "?")[:_TEXT_LENGTH], asked=words, at=record.at, subagent=subagent
         )
         self._become(Doing.CALLING)
 
@@ -165,7 +165,7 @@ class LogEnd:
         self.path = path
         self.activity = Activity()
         self.changed_at = 0.0
-        self._session, self._agent = session, agent
+        self._session, self._subagent = session, subagent
         self._follower: LogFollower | None = None
         self._seen: tuple[int, int] | None = None
 
@@ -198,7 +198,7 @@ class LogEnd:
             if isinstance(item, Restart):
                 self.activity = Activity()
             elif isinstance(item, Placed) and self._is_mine(item.record):
-                self.activity.take(item.record, self._agent)
+                self.activity.take(item.record, self._subagent)
 
     def _is_mine(self, record: Record) -> bool:
         return self._session is None or session_of(record) == self._session

@@ -29,14 +29,15 @@ from turnlog.formats import Home
 from turnlog.index.connection import Index, open_fresh
 from turnlog.index.database import index_path, open_for_reading
 from turnlog.index.fallback import make_temporary_index
-from turnlog.index.ids import AGENT, OFFSET_BITS, instant_at, microseconds
+from turnlog.index.ids import OFFSET_BITS, SUBAGENT, instant_at, microseconds
 from turnlog.index.refresh.refresh import RefreshResult, refresh
 from turnlog.records.record import Record
 from turnlog.sessions.watcher import changes, check_poll
 from turnlog.storage.context import Closing
 
 _LOGS: Final = (
-    "SELECT id, path, generation, text_offset FROM logs WHERE kind IN ('session', 'agent', 'day')"
+    "SELECT id, path, generation, text_offset FROM logs"
+    " WHERE kind IN ('session', 'subagent', 'day')"
 )
 # Records behind the bookmark stand on a last line that has no newline yet.
 _TAILS: Final = (
@@ -44,14 +45,14 @@ _TAILS: Final = (
     " AND records.id < (logs.id + 1) << 40"
 )
 _ROWS: Final = (
-    f"SELECT r.id, r.length, r.at, sessions.session, projects.path, {AGENT},"  # noqa: S608 - Ours.
+    f"SELECT r.id, r.length, r.at, sessions.session, projects.path, {SUBAGENT},"  # noqa: S608 - Ours.
     " authors.name, types.name, l.path FROM records AS r"
     " JOIN logs AS l ON l.id = r.id >> 40"
     " LEFT JOIN sessions ON sessions.id = r.session"
     " LEFT JOIN projects ON projects.id = sessions.project"
     " LEFT JOIN names AS authors ON authors.id = r.author"
     " LEFT JOIN names AS types ON types.id = r.type"
-    " WHERE l.kind IN ('session', 'agent', 'day') AND "
+    " WHERE l.kind IN ('session', 'subagent', 'day') AND "
 )
 # What a record is known by, wherever in its log it stands.
 _MARKS: Final = (
@@ -67,7 +68,7 @@ class FeedItem(NamedTuple):
     at: datetime | None
     session: str | None
     project: str | None
-    agent: str | None
+    subagent: str | None
     author: str
     type: str
     log: str
@@ -244,12 +245,12 @@ def _in_time(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _read(index: Index, rows: list[tuple[Any, ...]]) -> Iterator[FeedItem]:
-    for record, length, at, session, project, agent, author, kind, log in rows:
+    for record, length, at, session, project, subagent, author, kind, log in rows:
         yield FeedItem(
             at=instant_at(at),
             session=session,
             project=project,
-            agent=agent,
+            subagent=subagent,
             author=author,
             type=kind,
             log=log,

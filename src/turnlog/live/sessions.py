@@ -49,7 +49,7 @@ RECENT: Final = timedelta(days=1)
 """Sessions that were active in this time are shown, running or not."""
 _LIVELY_SECONDS: Final = 120
 """A log that was written so lately counts as running, whoever writes it."""
-_AGENTS_SECONDS: Final = 600
+_SUBAGENTS_SECONDS: Final = 600
 
 
 class LiveSession(Struct, kw_only=True):
@@ -78,12 +78,12 @@ class LiveSession(Struct, kw_only=True):
     prompt: str | None
     """The last one."""
     calls: list[LiveCall]
-    """The tools that are at work, its agents' included."""
-    agents: int
-    """How many of its agents are at work."""
+    """The tools that are at work, its subagents' included."""
+    subagents: int
+    """How many of its subagents are at work."""
     model: str | None
     messages: int = 0
-    """API responses, each counted once, its agents' included; so are tokens and cost."""
+    """API responses, each counted once, its subagents' included; so are tokens and cost."""
     input: int = 0
     output: int = 0
     cache_write_5m: int = 0
@@ -199,7 +199,7 @@ class Live:
             sessions = [self._session(row, running.get(row.id), now) for row in rows.values()]
             looked = {Path(row.path) for row in rows.values()}
             for path in [each for each in self._ends if each not in looked]:
-                if now.timestamp() - self._ends[path].changed_at > _AGENTS_SECONDS:
+                if now.timestamp() - self._ends[path].changed_at > _SUBAGENTS_SECONDS:
                     del self._ends[path]
         wanted = [each for each in sessions if self._is_wanted(each, now)]
         return LiveDocument(
@@ -219,7 +219,7 @@ class Live:
         is_running = _is_running(row.life, program, end)
         doing, since_at = _doing(row.life, program, activity, is_running=is_running)
         calls = list(activity.calls.values())
-        agents = self._agents(path, row.id, now) if doing.is_at_work or _asks(doing) else []
+        subagents = self._subagents(path, row.id, now) if doing.is_at_work or _asks(doing) else []
         last = max((at for at in (row.last_active_at, activity.last_at) if at), default=None)
         model = activity.model or row.model
         session = LiveSession(
@@ -230,8 +230,8 @@ class Live:
             since_at=since_at,
             waiting_for=_waiting_for(doing, program, calls),
             prompt=activity.prompt,
-            calls=[*calls, *(call for each in agents for call in each.calls.values())],
-            agents=len(agents),
+            calls=[*calls, *(call for each in subagents for call in each.calls.values())],
+            subagents=len(subagents),
             model=model,
             **row.sums,
         )
@@ -246,14 +246,14 @@ class Live:
             self._ends[path] = LogEnd(path, **more)
         return self._ends[path]
 
-    def _agents(self, main: Path, session_id: str, now: datetime) -> list[Activity]:
-        """Return what the agents of a session are doing that are at work."""
+    def _subagents(self, main: Path, session_id: str, now: datetime) -> list[Activity]:
+        """Return what the subagents of a session are doing that are at work."""
         found = []
         try:
             for path in subagent_logs_near(main, session_id):
-                if now.timestamp() - os.stat(path).st_mtime <= _AGENTS_SECONDS:
+                if now.timestamp() - os.stat(path).st_mtime <= _SUBAGENTS_SECONDS:
                     name = read_name(path.name)
-                    activity = self._end(path, agent=name.id if name else path.stem).look()
+                    activity = self._end(path, subagent=name.id if name else path.stem).look()
                     if activity.doing is not Doing.IDLE:
                         found.append(activity)
         except (OSError, TurnlogError):  # One vanished, or the id is nobody's.

@@ -1,8 +1,8 @@
 """How rows point to records, so that the next call can open them.
 
-A record is named by its session, the agent in whose log it stands if it is one's, and its uuid; one
-that has none by its place in the log, such as ``@1024``. Rows say what is known and leave out what
-is not: an agent pays for every null.
+A record is named by its session, the subagent in whose log it stands if it is one's, and its uuid;
+one that has none by its place in the log, such as ``@1024``. Rows say what is known and leave out
+what is not: an agent pays for every null.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from turnlog.api.index import Index
-from turnlog.index.ids import AGENT, OFFSET_BITS, instant_at, long_uuid
+from turnlog.index.ids import OFFSET_BITS, SUBAGENT, instant_at, long_uuid
 
 OFFSETS: Final = (1 << OFFSET_BITS) - 1
 _PLACED: Final = (
-    f"SELECT s.session, {AGENT}, r.uuid, r.id FROM logs AS l"  # noqa: S608 - Ours.
+    f"SELECT s.session, {SUBAGENT}, r.uuid, r.id FROM logs AS l"  # noqa: S608 - Ours.
     " JOIN records AS r ON r.id = l.id << 40 | :offset"
     " LEFT JOIN sessions AS s ON s.id = r.session WHERE l.path = :log AND l.layout <> 'beside'"
 )
@@ -36,8 +36,8 @@ def pointer(index: Index, log: str, offset: int) -> dict[str, Any]:
     row = index.db.execute(_PLACED, {"log": log, "offset": offset}).fetchone()
     if row is None:
         return {}
-    session, agent, uuid, record = row
-    return sparse({"session": session, "agent": agent, "record": record_name(uuid, record)})
+    session, subagent, uuid, record = row
+    return sparse({"session": session, "subagent": subagent, "record": record_name(uuid, record)})
 
 
 def instant_text(at: datetime | int | None) -> str | None:

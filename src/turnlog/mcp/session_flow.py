@@ -27,7 +27,7 @@ from turnlog.export.conversation import (
 )
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
 from turnlog.formats import is_uuid
-from turnlog.index.ids import AGENT, OFFSET_BITS, short_uuid
+from turnlog.index.ids import OFFSET_BITS, SUBAGENT, short_uuid
 from turnlog.mcp.context import KnownSession
 from turnlog.mcp.pointers import OFFSETS, extent, instant_text
 from turnlog.records.call_lines import call_text
@@ -40,9 +40,9 @@ _LINE: Final = 160
 _SOME: Final = 5
 _PLACE: Final = re.compile(r"@([0-9]{1,12})")
 _RECORDS: Final = (
-    f"records AS r JOIN logs AS l ON l.id = r.id >> 40 WHERE r.session = ? AND {AGENT} IS ?"
+    f"records AS r JOIN logs AS l ON l.id = r.id >> 40 WHERE r.session = ? AND {SUBAGENT} IS ?"
 )
-"""The records of one thread: a session's or an agent's."""
+"""The records of one thread: a session's or a subagent's."""
 _STATUS: Final = {None: "pending", 0: "ok", 1: "error"}
 
 
@@ -70,18 +70,18 @@ class CallLine(NamedTuple):
 
 
 class Thread(NamedTuple):
-    """The logs of a session, or of one of its agents, in order; *number* is the index's for it.
+    """The logs of a session, or of one of its subagents, in order; *number* is the index's for it.
 
-    In the main log there may be records of agents: a thread has those of its *agent* alone.
+    In the main log there may be records of subagents: a thread has those of its *subagent* alone.
     """
 
     number: int
     logs: tuple[int, ...]
-    agent: str | None
+    subagent: str | None
 
     def prompts(self, index: Index) -> list[TurnStart]:
         """Return the prompts, in order."""
-        people = "('human', 'caller')" if self.agent is not None else "('human')"
+        people = "('human', 'caller')" if self.subagent is not None else "('human')"
         sql = (
             f"SELECT r.id, r.at, r.uuid FROM {_RECORDS} AND r.id BETWEEN ? AND ?"  # noqa: S608 - Ours.
             " AND r.type = (SELECT id FROM names WHERE name = 'user') AND r.author IN"
@@ -90,7 +90,7 @@ class Thread(NamedTuple):
         return [
             TurnStart._make(row)
             for log in self.logs
-            for row in index.db.execute(sql, (self.number, self.agent, *extent(log)))
+            for row in index.db.execute(sql, (self.number, self.subagent, *extent(log)))
         ]
 
     def records(self, index: Index, start: int, end: int | None) -> Iterator[tuple[int, int]]:
@@ -105,7 +105,7 @@ class Thread(NamedTuple):
             is_last = end is not None and end >> OFFSET_BITS == log
             stop = end if is_last and end is not None else high + 1
             here = max(low, start) if log == start >> OFFSET_BITS else low
-            yield from index.db.execute(sql, (self.number, self.agent, here, high, stop))
+            yield from index.db.execute(sql, (self.number, self.subagent, here, high, stop))
             if is_last:
                 return
 
@@ -113,7 +113,7 @@ class Thread(NamedTuple):
         """Return when the last record from *start* up to and without *end* was written."""
         (at,) = index.db.execute(
             f"SELECT max(r.at) FROM {_RECORDS} AND r.id >= ? AND r.id < ?",  # noqa: S608 - Ours.
-            (self.number, self.agent, start, end),
+            (self.number, self.subagent, start, end),
         ).fetchone()
         return None if at is None else int(at)
 
@@ -123,47 +123,47 @@ def status_of(is_error: int | None) -> str:
     return _STATUS[is_error if is_error is None else int(bool(is_error))]
 
 
-def thread_of(index: Index, session: KnownSession, agent: str | None = None) -> Thread:
-    """Find the logs of a session, or of an agent of it whose id begins so."""
+def thread_of(index: Index, session: KnownSession, subagent: str | None = None) -> Thread:
+    """Find the logs of a session, or of a subagent of it whose id begins so."""
     logs = index.db.execute(
-        "SELECT id, path, kind, agent FROM logs WHERE layout <> 'beside' AND id IN"
+        "SELECT id, path, kind, subagent FROM logs WHERE layout <> 'beside' AND id IN"
         " (SELECT DISTINCT id >> 40 FROM records WHERE session = ?) ORDER BY path",
         (session.number,),
     ).fetchall()
-    if agent is None:
+    if subagent is None:
         own = [each for each in logs if each[2] == "session"]
         mine = [each for each in own if each[1] == session.path] or own
         # Several logs of its own are copies of one; its shares of days' logs follow each other.
         mine = mine[:1] or [each for each in logs if each[2] == "day"]
         return Thread(session.number, tuple(each[0] for each in mine), None)
     logs += index.db.execute(
-        "SELECT DISTINCT c.record >> 40, NULL, 'sidechain', c.agent FROM sidechains AS c"
+        "SELECT DISTINCT c.record >> 40, NULL, 'sidechain', c.subagent FROM sidechains AS c"
         " JOIN records AS r ON r.id = c.record WHERE r.session = ?",
         (session.number,),
     ).fetchall()
-    names = sorted({each[3] for each in logs if (each[3] or "").startswith(agent)})
-    if agent in names:
-        names = [agent]
+    names = sorted({each[3] for each in logs if (each[3] or "").startswith(subagent)})
+    if subagent in names:
+        names = [subagent]
     if len(names) > 1:
         some = ", ".join(names[:_SOME])
-        raise UsageError(f"{len(names)} agents begin with {agent!r}", hint=f"say one: {some}")
+        raise UsageError(f"{len(names)} subagents begin with {subagent!r}", hint=f"say one: {some}")
     if not names:
         raise NotFound(
-            f"session {session.id} has no agent {agent!r} with records",
+            f"session {session.id} has no subagent {subagent!r} with records",
             hint="`session_overview` lists the subagents of a session",
         )
     return Thread(session.number, tuple(e[0] for e in logs if e[3] == names[0])[:1], names[0])
 
 
 def find_record(
-    index: Index, session: KnownSession, name: str, agent: str | None
+    index: Index, session: KnownSession, name: str, subagent: str | None
 ) -> tuple[Thread, int]:
     """Find a record by its uuid, in whichever of a session's logs it stands, or by its place."""
     said = name.strip()
     place = _PLACE.fullmatch(said)
     given: tuple[Any, ...] = ()
     if place is not None:
-        thread = thread_of(index, session, agent)
+        thread = thread_of(index, session, subagent)
         which = ",".join(
             str(log << OFFSET_BITS | min(int(place[1]), OFFSETS)) for log in thread.logs
         )
@@ -171,14 +171,14 @@ def find_record(
     else:
         sql, given = "uuid = ?", (short_uuid(said.lower() if is_uuid(said) else said),)
     row = index.db.execute(
-        f"SELECT r.id, {AGENT} FROM records AS r JOIN logs AS l ON l.id = r.id >> 40"  # noqa: S608
+        f"SELECT r.id, {SUBAGENT} FROM records AS r JOIN logs AS l ON l.id = r.id >> 40"  # noqa: S608
         f" WHERE r.{sql} AND r.session = ? AND l.layout <> 'beside' ORDER BY r.id",
         (*given, session.number),
     ).fetchone()
     if row is None:
         raise NotFound(
             f"the session has no record {said[:80]!r}",
-            hint="use the `record` (and `agent`) of another answer",
+            hint="use the `record` (and `subagent`) of another answer",
         )
     number, owner = row
     thread = thread_of(index, session, owner)
@@ -190,7 +190,7 @@ def find_record(
 class RecordLines:
     """Says what records say, in the words of a conversation."""
 
-    def __init__(self, index: Index, *, is_agents: bool = False) -> None:
+    def __init__(self, index: Index, *, is_subagent: bool = False) -> None:
         self._index = index
         # What a BoundedIndex reads has no secrets any more.
         options = ConversationOptions(thinking=False, images=False)
@@ -210,7 +210,7 @@ class RecordLines:
         rows = self._index.db.execute(
             f"SELECT r.id, r.length FROM {_RECORDS} AND r.id > ? AND r.id < ? AND r.type IN"  # noqa: S608
             " (SELECT id FROM names WHERE name IN ('assistant', 'ai')) ORDER BY r.id DESC LIMIT ?",
-            (thread.number, thread.agent, start, end, _LOOKED_AT),
+            (thread.number, thread.subagent, start, end, _LOOKED_AT),
         ).fetchall()
         for row in rows:
             found = self._index.record(*row)
@@ -226,7 +226,7 @@ class RecordLines:
             f"calls AS c JOIN names AS n ON n.id = c.tool JOIN {_RECORDS} AND r.id = c.record"
             " AND c.record >= ? AND c.record < ? AND c.call_id IS NOT NULL"
         )
-        values = (thread.number, thread.agent, start, end)
+        values = (thread.number, thread.subagent, start, end)
         (count,) = self._index.db.execute(
             f"SELECT count(*) FROM {source}",  # noqa: S608 - Ours.
             values,

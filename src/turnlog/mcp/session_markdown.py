@@ -94,7 +94,7 @@ def facts(cleaner: Cleaner, figures: SessionFigures) -> Iterator[str]:
         ("tokens", f"{tokens:,} in, {figures.output:,} out" if figures.messages else ""),
         ("calls", calls),
         ("files changed", files),
-        ("agents", f"{figures.agents_in_all:,}" if figures.agents_in_all else ""),
+        ("subagents", f"{figures.subagents_in_all:,}" if figures.subagents_in_all else ""),
     ):
         if value:
             yield f"- {name}: {_line(cleaner, value)}"

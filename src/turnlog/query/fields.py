@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from msgspec import Meta, Struct, field
 
 from turnlog.index.conditions import IS_BESIDE, IS_CALL, IS_PROMPT, named
-from turnlog.index.ids import AGENT, OFFSET_BITS
+from turnlog.index.ids import OFFSET_BITS, SUBAGENT
 
 Role = Literal["user", "assistant", "tool"]
 ContentType = Literal["text", "thinking", "tool_use", "tool_result"]
@@ -176,7 +176,7 @@ _PLACE: Final = {
     "session_id": Field("s.session", "Its session."),
     "project": Field("p.path", "The directory its session worked in."),
     "git_branch": Field("b.name", "The branch."),
-    "agent": Field(AGENT, "The agent that wrote it; null for the main one."),
+    "subagent": Field(SUBAGENT, "The subagent that wrote it; null for the main one."),
     "log": Field("l.path", "The log it stands in."),
     "offset": Field(f"r.id & {_OFFSET}", "Where in the log.", "number"),
 }
@@ -184,7 +184,7 @@ _SAID: Final = {
     "uuid": Field(_long("r.uuid"), "Its uuid."),
     "parent_uuid": Field(_long("r.parent"), "Its parent's."),
     "type": Field("t.name", "Its type."),
-    "author": Field("a.name", "Who says it: human, assistant, tool, agent, caller, program."),
+    "author": Field("a.name", "Who says it: human, assistant, tool, subagent, caller, program."),
     "model": Field("m.name", "The model that answered."),
     "message_id": Field("r.message", "The response that it is a part of."),
 }
@@ -212,7 +212,7 @@ RECORDS: Final = Resource(
     | _PLACE,
     shown=(
         "uuid", "parent_uuid", "type", "author", "role", "session_id", "project", "git_branch",
-        "at", "agent", "model", "message_id", "is_error", "log", "offset", "length",
+        "at", "subagent", "model", "message_id", "is_error", "log", "offset", "length",
     ),
     filters=(
         "type", "session_id", "uuid", "parent_uuid", "git_branch", "time_range", "role",
@@ -235,7 +235,7 @@ _MESSAGES: Final = (
 )
 
 _FIRST_RECORDS: Final = f"{_MESSAGES} AS g JOIN records AS r ON r.id = g.first"
-# What an agent answered may stand in a sign of life only, which names no model itself.
+# What a subagent answered may stand in a sign of life only, which names no model itself.
 _MODEL: Final = "coalesce(r.model, g.model)"
 
 MESSAGES: Final = Resource(
@@ -258,8 +258,8 @@ MESSAGES: Final = Resource(
     | {name: Field(f"g.{name}", "A counter of its usage.", "number") for name in COUNTERS}
     | _PLACE,
     shown=(
-        "role", "at", "session_id", "project", "agent", "model", "message_id", "uuid", "is_error",
-        "records", *COUNTERS, "text",
+        "role", "at", "session_id", "project", "subagent", "model", "message_id", "uuid",
+        "is_error", "records", *COUNTERS, "text",
     ),
     filters=(
         "type", "session_id", "uuid", "parent_uuid", "git_branch", "time_range", "role",
@@ -315,7 +315,7 @@ TOOLS: Final = Resource(
     }
     | _PLACE,
     shown=(
-        "tool_name", "call_id", "session_id", "project", "agent", "at", "status", "is_error",
+        "tool_name", "call_id", "session_id", "project", "subagent", "at", "status", "is_error",
         "duration_ms", "file", "log", "offset",
     ),
     filters=(

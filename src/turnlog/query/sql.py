@@ -236,7 +236,7 @@ _COLUMN: Final = re.compile(r" AS (\w+),?  -- (.+)$", re.MULTILINE)
 # Which column says when, for those who ask only for what is new. The other views are made of these.
 _INSTANTS: Final = {
     "v_sessions": "last_active_at",
-    "v_agents": "last_active_at",
+    "v_subagents": "last_active_at",
     "v_records": "at",
     "v_messages": "at",
     "v_calls": "at",

@@ -115,7 +115,7 @@ def place_of(entry: UsageEntry) -> Place:
     return (
         entry.request_id,
         entry.session,
-        entry.agent,
+        entry.subagent,
         entry.is_sidechain,
         entry.rank,
         entry.record_id,
@@ -126,7 +126,7 @@ def is_same_place(one: UsageEntry, two: UsageEntry) -> bool:
     return (
         one.request_id == two.request_id
         and one.session == two.session
-        and one.agent == two.agent
+        and one.subagent == two.subagent
         and one.is_sidechain == two.is_sidechain
         and one.rank == two.rank
         and one.record_id == two.record_id
@@ -234,7 +234,7 @@ def _streams(places: Iterable[UsageEntry]) -> list[list[UsageEntry]]:
     last: dict[tuple[str | None, str | None, bool, str | None], int] = {}
     records: dict[str, int] = {}
     for number, each in enumerate(ordered):
-        thread = (each.session, each.agent, each.is_sidechain, each.model)
+        thread = (each.session, each.subagent, each.is_sidechain, each.model)
         before = last.get(thread, number)
         last[thread] = number
         if ordered[before].counters.output <= each.counters.output:
@@ -272,10 +272,10 @@ def _heaviest(sightings: Iterable[UsageEntry]) -> UsageEntry:
 
 
 def _where(entry: UsageEntry) -> tuple[Any, ...]:
-    """Sort key for places: one that names an agent comes first."""
+    """Sort key for places: one that names a subagent comes first."""
     return (
-        entry.agent is None,
-        entry.agent or "",
+        entry.subagent is None,
+        entry.subagent or "",
         entry.is_sidechain,
         entry.cwd is None,
         entry.cwd or "",

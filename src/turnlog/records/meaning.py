@@ -1,6 +1,6 @@
 """Author and meaning of a record: who wrote it, and its role in the session.
 
-A ``user`` record is often not a human's: it may carry a tool's result or text injected by the agent
+A ``user`` record is often not a human's: it may carry a tool's result or text injected by the subagent
 program, such as task notifications, command output or open editor files. Newer programs name the
 origin; otherwise the first words of the text decide. Invoked commands and shell lines are in tags
 too, but a person typed them. In an agent's own log, prompts come from the calling agent.
@@ -146,7 +146,7 @@ class Author(StrEnum):
     HUMAN = "human"
     ASSISTANT = "assistant"
     TOOL = "tool"
-    AGENT = "agent"  # A subagent.
+    SUBAGENT = "subagent"  # A subagent.
     CALLER = "caller"  # The agent that called the subagent.
     PROGRAM = "program"  # The agent program itself.
 
@@ -177,7 +177,7 @@ def author_of(record: Record) -> Author:
             return Author.PROGRAM
         return Author.CALLER if is_in_subagent(record) else Author.HUMAN
     if isinstance(record, _OF_MODEL):
-        return Author.AGENT if is_in_subagent(record) else Author.ASSISTANT
+        return Author.SUBAGENT if is_in_subagent(record) else Author.ASSISTANT
     return Author.TOOL if isinstance(record, Result) else Author.PROGRAM
 
 
@@ -234,6 +234,6 @@ def meaning_of_block(block: Any, author: Author) -> Meaning:
         return Meaning.ERROR if block.is_error else Meaning.RESULT
     if isinstance(block, ThinkingBlock):
         return Meaning.THINKING
-    if author in (Author.ASSISTANT, Author.AGENT):
+    if author in (Author.ASSISTANT, Author.SUBAGENT):
         return Meaning.RESPONSE
     return Meaning.CONTEXT if author is Author.PROGRAM else Meaning.PROMPT

@@ -56,7 +56,7 @@ class Response(Struct, frozen=True, gc=False):
     request_id: str | None
     part: str
     session: str | None
-    agent: str | None
+    subagent: str | None
     is_sidechain: bool
     at: datetime | None
     """When its last record was written; None if unknown."""
@@ -219,7 +219,7 @@ def _place_in_projects(responses: Iterable[Response]) -> None:
 class RunningTotals:
     """The usage of one session, current after each record.
 
-    Records of its logs, the main one and the agents', may be added in any order.
+    Records of its logs, the main one and the subagents', may be added in any order.
     """
 
     def __init__(self) -> None:
@@ -310,7 +310,7 @@ def _response(
         counts.request_id,
         counts.part,
         place.session,
-        place.agent,
+        place.subagent,
         place.is_sidechain,
         at,
         counts.model,

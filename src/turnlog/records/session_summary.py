@@ -5,7 +5,7 @@ one in log order, and any of them may be missing.
 
 The title is the first available of: the name a person gave, the name a model gave, the last prompt,
 a summary, the first prompt. A command that no model answers, such as ``/clear``, is used only if
-there is nothing else. Only prompts typed by a human count, not those of an agent in the same log.
+there is nothing else. Only prompts typed by a human count, not those of a subagent in the same log.
 """
 
 # No string annotations here: msgspec would have to evaluate them at every start.
@@ -56,7 +56,7 @@ class SessionSummary(Struct):
     first_prompt: str | None = None
     first_command: str | None = None
     is_sidechain: bool = False
-    """Whether the first record is an agent's, so that this is not a session of its own."""
+    """Whether the first record is a subagent's, so that this is not a session of its own."""
 
     @property
     def title(self) -> str | None:

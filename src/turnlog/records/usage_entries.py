@@ -136,7 +136,7 @@ class UsageEntry(Struct, gc=False, kw_only=True, array_like=True):
     part: str = ""
     """Empty for the response itself, else which further pass of it this is."""
     session: str | None = None
-    agent: str | None = None
+    subagent: str | None = None
     is_sidechain: bool = False
     rank: int = OWN
     at: datetime | None = None
@@ -262,7 +262,7 @@ def _has_more(usage: StrictUsage) -> bool:
 
 
 def _entries_in_progress(found: UsageLine, line: bytes) -> tuple[UsageEntry, ...] | Damage:
-    """Return the agent's message that a progress record may repeat."""
+    """Return the subagent's message that a progress record may repeat."""
     data = found.data
     if data is None or data.type != "agent_progress" or data.message is None:
         return ()
@@ -300,7 +300,7 @@ def _is_echo(record: Record) -> bool:
 
 
 def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[UsageEntry]:
-    """Return the entries of the agent's message that a progress record repeats."""
+    """Return the entries of the subagent's message that a progress record repeats."""
     data = fields["data"]
     inner = data.get("message")
     if not isinstance(inner, dict) or inner.get("type") != "assistant":
@@ -308,7 +308,7 @@ def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[UsageEntry]:
     around = {key: fields[key] for key in ("sessionId", "cwd", "timestamp") if key in fields}
     message_fields = {key: value for key, value in inner.items() if value not in (None, "")}
     for entry in _from_fields(around | message_fields | {"isSidechain": True}, line):
-        entry.agent = _text(data, "agentId") or entry.agent
+        entry.subagent = _text(data, "agentId") or entry.subagent
         entry.rank = max(entry.rank, ECHO)
         yield entry
 
@@ -326,7 +326,7 @@ def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[UsageEntry, ..
         message_id=_text(message, "id"),
         request_id=_text(fields, "requestId"),
         session=source or _text(fields, "sessionId"),
-        agent=_text(fields, "agentId"),
+        subagent=_text(fields, "agentId"),
         is_sidechain=is_sidechain,
         rank=COPY if origin is not None else (ASIDE if is_sidechain else OWN),
         at=at,
@@ -362,7 +362,7 @@ def _entry(
         record_id=record_id,
         copy_of=copy_of,
         session=session,
-        agent=found.agent_id or None,
+        subagent=found.agent_id or None,
         is_sidechain=is_sidechain,
         rank=rank,
         at=at,

@@ -348,7 +348,7 @@ class Filters:
 
 def _is(value: str, table: Table) -> Condition:
     match value:
-        case "agent":
+        case "subagent":
             return Condition("r.flags & 2")
         case "error":  # As a set: of most texts it is known then without a look at their record.
             erring = "t.record IN (SELECT id FROM records WHERE flags & 1)"

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, field, structs
 
 from turnlog.index.connection import Index
-from turnlog.index.ids import AGENT, instant_at, long_uuid
+from turnlog.index.ids import SUBAGENT, instant_at, long_uuid
 from turnlog.index.texts import Text, TextKind
 from turnlog.search.filters import IS_GONE
 from turnlog.search.match import Span
@@ -18,8 +18,8 @@ from turnlog.search.patterns import ScanMatch
 from turnlog.search.snippets import LOOKED_AT, Marker, make_snippet
 
 _RECORDS: Final = f"""
-SELECT r.id, r.length, r.at, w.name, m.name, r.flags, r.uuid, s.session, s.title, p.path, {AGENT},
-       {IS_GONE}
+SELECT r.id, r.length, r.at, w.name, m.name, r.flags, r.uuid, s.session, s.title, p.path,
+       {SUBAGENT}, {IS_GONE}
 FROM json_each(?) a
 CROSS JOIN records r ON r.id = a.value
 JOIN logs l ON l.id = r.id >> 40
@@ -45,7 +45,7 @@ class Hit(Struct, kw_only=True):
     session: str | None
     project: str | None
     title: str | None
-    agent: str | None
+    subagent: str | None
     at: datetime | None
     kind: str
     author: str
@@ -130,7 +130,7 @@ def read_hit(known: HitFacts, found: ScanMatch, look: HitView) -> Hit | None:
     row = known.records.get(record)
     if row is None:
         return None
-    length, at, author, model, flags, uuid, session, title, project, agent, is_gone = row
+    length, at, author, model, flags, uuid, session, title, project, subagent, is_gone = row
     texts = known.texts(record, length)
     if found.part >= len(texts) or texts[found.part].kind != found.kind:
         return None
@@ -145,7 +145,7 @@ def read_hit(known: HitFacts, found: ScanMatch, look: HitView) -> Hit | None:
         session=session or None,
         project=project,
         title=title,
-        agent=agent,
+        subagent=subagent,
         at=instant_at(at),
         kind=_KINDS[found.kind],
         author=author or "",

@@ -35,7 +35,7 @@ Field = Literal[
     "before", "after", "since",
 ]  # fmt: skip
 IS: Final = (
-    "error", "agent", "prompt", "response", "thinking", "call", "result", "title", "summary",
+    "error", "subagent", "prompt", "response", "thinking", "call", "result", "title", "summary",
     "gone",
 )  # fmt: skip
 DEEPEST: Final = 50
@@ -46,7 +46,8 @@ _INSTANTS: Final = frozenset({"before", "after", "since"})
 _LITERAL: Final = "word"
 _ROLES: Final = {
     "user": "human", "human": "human", "assistant": "assistant", "tool": "tool",
-    "system": "program", "program": "program", "agent": "agent", "caller": "caller",
+    "system": "program", "program": "program", "subagent": "subagent", "agent": "subagent",
+    "caller": "caller",
 }  # fmt: skip
 _OPERATORS: Final = frozenset({"OR", "|", "AND", "NOT"})
 _MOST_NOTES: Final = 10
@@ -327,18 +328,24 @@ class _Reader:
             except UsageError:
                 return self._told(body, f"{field}: takes {EXAMPLES}")
         if field == "is":
-            if value.lower() not in IS:
-                return self._told(body, f"is: takes {', '.join(IS)}")
             value = value.lower()
+            if value == "agent":
+                self._note("is:agent is an old spelling: use is:subagent")
+                value = "subagent"
+            if value not in IS:
+                return self._told(body, f"is: takes {', '.join(IS)}")
         if field == "role":
             value = _ROLES.get(value.lower(), value)
         return FieldFilter(field, value)
 
     def _told(self, body: str, reason: str) -> Word:
-        if len(self.notes) < _MOST_NOTES:
-            shown = body if len(body) <= _SHOWN else f"{body[:_SHOWN]}…"
-            self.notes[f"{shown} is searched for as a word: {reason}"] = None
+        shown = body if len(body) <= _SHOWN else f"{body[:_SHOWN]}…"
+        self._note(f"{shown} is searched for as a word: {reason}")
         return Word(body)
+
+    def _note(self, text: str) -> None:
+        if len(self.notes) < _MOST_NOTES:
+            self.notes[text] = None
 
 
 def _has_letters(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Find the session of a log whose path does not show it: an agent's may look like a session's."""
+"""Find the session of a log whose path does not show it: a subagent's log may look like a session's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def owner_in(path: Path) -> str | None:
 
 
 def is_subagent_log(path: str | os.PathLike[str]) -> bool:
-    """Return whether a log with a session's name is an agent's: its first record is a sidechain's.
+    """Return whether a log named like a session's is a subagent's: it begins with a sidechain.
 
     Lists exclude such logs. A log that cannot be read may be a session's.
     """
@@ -49,7 +49,7 @@ def find_orphaned_subagents(homes: Iterable[Home], text: str) -> list[LogFile]:
     """
     found: dict[str, list[LogFile]] = {}
     for log in find_everywhere(homes):
-        if log.kind == "agent" and log.session_id is None and (owner := owner_in(log.path)):
+        if log.kind == "subagent" and log.session_id is None and (owner := owner_in(log.path)):
             found.setdefault(owner, []).append(structs.replace(log, session_id=owner))
     if text in found:
         return found[text]

@@ -188,8 +188,8 @@ def recover(
 
 
 def _examine(session: Session, running: Running | None) -> tuple[Recovery, list[Repair]]:
-    agents = [log.path for log in session.logs if log.kind == "agent" and not log.compression]
-    repairs = [repair(path) for path in (*session.paths, *agents)]
+    subagents = [log.path for log in session.logs if log.kind == "subagent" and not log.compression]
+    repairs = [repair(path) for path in (*session.paths, *subagents)]
     left_behind = running is not None and running.was_killed(session.facts.life)
     found = Recovery(
         id=session.id,

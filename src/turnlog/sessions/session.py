@@ -1,6 +1,6 @@
-"""Read one session: its logs, its tree, its threads and turns, its agents.
+"""Read one session: its logs, its tree, its threads and turns, its subagents.
 
-The main log and the agents' logs are found by the session's id. Where sessions share the logs of
+The main log and the subagents' logs are found by the session's id. Where sessions share the logs of
 days, it has several main logs and only its own records in them count. Everything is read on demand,
 and nothing is written. Nodes of the tree are converted back to records one by one, by offset.
 """
@@ -41,7 +41,7 @@ class Turn(Struct):
 
 
 class Session:
-    """A session to read. *logs* are its main logs, first, and its agents'.
+    """A session to read. *logs* are its main logs, first, and its subagents'.
 
     ``items`` yields its records in log order, ``records`` those of its whole thread. Everything is
     read on first use and cached; get the session from the store again to see later appends.
@@ -51,7 +51,7 @@ class Session:
         self.id = session_id
         self.logs = tuple(logs)
         self.main_logs = _main_logs(self.logs)
-        self.agent_logs = _agent_logs(self.logs, self.main_logs)
+        self.subagent_logs = _subagent_logs(self.logs, self.main_logs)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
@@ -90,7 +90,7 @@ class Session:
         """The path of the main log; of several, the newest."""
         if not self.main_logs:
             raise NotFound(
-                f"session {self.id} has lost its main log; only its agents' are left",
+                f"session {self.id} has lost its main log; only its subagents' are left",
                 hint=f"turnlog show {self.id} shows what they did",
             )
         return self.main_logs[-1].path
@@ -103,7 +103,7 @@ class Session:
     @property
     def read_logs(self) -> tuple[LogFile, ...]:
         """The logs with its whole conversation; of several copies only the first."""
-        return (*self.main_logs, *self.agent_logs)
+        return (*self.main_logs, *self.subagent_logs)
 
     def read(self, log: LogFile) -> Iterator[Placed]:
         """Read the session's records in one of its logs."""
@@ -195,35 +195,35 @@ class Session:
         return opening_of(self.whole_thread)
 
     @cached_property
-    def agents(self) -> tuple[Subagent, ...]:
-        """The agents, each with the call that started it if known.
+    def subagents(self) -> tuple[Subagent, ...]:
+        """The subagents, each with the call that started it if known.
 
         Their records are in logs of their own, or in sidechains of the main log.
         """
         found: dict[str, tuple[Path, Traces]] = {}
-        for log in self.agent_logs:
+        for log in self.subagent_logs:
             if log.agent_id is not None:
                 traces = Traces(caller=log.agent_id)
                 self._gather(traces, log)
                 found[log.agent_id] = (log.path, traces)
         return link_subagents(self._main_traces, found, self.path if self.main_logs else None)
 
-    def agent_tree(self, agent: Subagent) -> Tree:
+    def subagent_tree(self, subagent: Subagent) -> Tree:
         """Return the tree of one of its agents' records."""
-        if agent.sidechain is None:
-            return tree_of(agent.path)
-        return self.tree.sidechain(self._sidechains.get(agent.sidechain, ()))
+        if subagent.sidechain is None:
+            return tree_of(subagent.path)
+        return self.tree.sidechain(self._sidechains.get(subagent.sidechain, ()))
 
-    def agent_records(
-        self, agent: Subagent, nodes: Iterable[Node]
+    def subagent_records(
+        self, subagent: Subagent, nodes: Iterable[Node]
     ) -> Iterator[tuple[Node, Record]]:
-        """Yield the records of *nodes* of an agent's tree."""
-        return records_of(agent.path if agent.sidechain is None else self.paths, nodes)
+        """Yield the records of *nodes* of a subagent's tree."""
+        return records_of(subagent.path if subagent.sidechain is None else self.paths, nodes)
 
     @cached_property
-    def sidechain_agents(self) -> dict[str, Subagent]:
-        """The agents of the records in sidechains of the main log, by the records' uuids."""
-        of_start = {agent.sidechain: agent for agent in self.agents}
+    def sidechain_subagents(self) -> dict[str, Subagent]:
+        """The subagents of the records in sidechains of the main log, by the records' uuids."""
+        of_start = {subagent.sidechain: subagent for subagent in self.subagents}
         found = self._main_traces.sidechain_of.items()
         return {uuid: of_start[start] for uuid, start in found if start in of_start}
 
@@ -343,19 +343,21 @@ def _main_logs(logs: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
     return tuple(sorted(days, key=lambda log: log.path.name))
 
 
-def _agent_logs(logs: tuple[LogFile, ...], main_logs: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
-    """Return the agents' logs to read: those next to the main log, and others it lacks.
+def _subagent_logs(
+    logs: tuple[LogFile, ...], main_logs: tuple[LogFile, ...]
+) -> tuple[LogFile, ...]:
+    """Return the subagents' logs to read: those next to the main log, and others it lacks.
 
-    Two logs of one agent in one place are two logs; one elsewhere, or an archive, is a copy.
+    Two logs of one subagent in one place are two logs; one elsewhere, or an archive, is a copy.
     """
-    agents = [log for log in logs if log.kind == "agent"]
+    subagents = [log for log in logs if log.kind == "subagent"]
     here = {(log.home, log.project_key) for log in main_logs}
-    agents.sort(
+    subagents.sort(
         key=lambda log: ((log.home, log.project_key) not in here, log.compression is not None)
     )
     taken: dict[str | None, tuple[object, ...]] = {}
     found = []
-    for log in agents:
+    for log in subagents:
         place = (log.home, log.project_key, log.compression)
         if taken.setdefault(log.agent_id, place) == place:
             found.append(log)
@@ -363,9 +365,9 @@ def _agent_logs(logs: tuple[LogFile, ...], main_logs: tuple[LogFile, ...]) -> tu
 
 
 def _agents_next_to(main: LogFile, session_id: str) -> Iterator[LogFile]:
-    """Return agents' logs next to the main one; only their records name their session."""
+    """Return subagents' logs next to the main one; only their records name their session."""
     for log in find_logs(main.home):
-        is_candidate = log.kind == "agent" and log.session_id is None
+        is_candidate = log.kind == "subagent" and log.session_id is None
         if (
             is_candidate
             and log.project_key == main.project_key

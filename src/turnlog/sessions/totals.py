@@ -39,15 +39,15 @@ class SessionTotals(Struct, frozen=True, kw_only=True):
 
 
 class Account(RunningTotals):
-    """A session's totals, which also follow the logs of its agents."""
+    """A session's totals, which also follow the logs of its subagents."""
 
     def __init__(self) -> None:
         super().__init__()
         self._read: dict[Path, int] = {}
         self._running: RunningBill | None = None
 
-    def read_agents(self, main: Path, session_id: str) -> None:
-        """Read what was added to the agents' logs next to the *main* one."""
+    def read_subagents(self, main: Path, session_id: str) -> None:
+        """Read what was added to the subagents' logs next to the *main* one."""
         for path in subagent_logs_near(main, session_id):
             try:
                 reader = Reader(path, start=self._read.get(path, 0), tail="wait")

@@ -46,7 +46,7 @@ def test_json_is_one_document(turnlog, home, tmp_path):
         "records": 1,
         "rewritten": 0,
         "damage": 0,
-        "agents": 0,
+        "subagents": 0,
     }
     validate(json.loads(out), msgspec.json.schema(ConvertDocument))
 
@@ -69,14 +69,14 @@ def test_the_dialect_at_home_is_told_when_asked_for(turnlog, home, tmp_path):
 
 
 def test_a_session_of_a_flat_store_goes_to_claude_code(turnlog, tmp_path):
-    store = tmp_path / "agent" / "sessions"
+    store = tmp_path / "subagent" / "sessions"
     store.mkdir(parents=True)
     block = {"type": "text", "text": "hello"}
     said = line(type="user", uuid="m1", content=[block], timestamp=1772600000000)
     (store / "abc123.jsonl").write_bytes(said + b"\n")
     code, out, err = turnlog(
         *("convert", "abc", "--to", "claude", "--into", tmp_path / "home"),
-        *("--home", tmp_path / "agent", "--project", tmp_path / "orchard", "--json"),
+        *("--home", tmp_path / "subagent", "--project", tmp_path / "orchard", "--json"),
     )
     assert (code, err) == (0, "")
     document = json.loads(out)

@@ -197,7 +197,7 @@ def test_columns_are_cut_only_as_far_as_needed(widths, room):
 
 
 def test_no_row_is_empty_where_nothing_was_said(tmp_path, turnlog):
-    """Most responses of an agent only think or call: blanks would tell nobody anything."""
+    """Most responses of a subagent only think or call: blanks would tell nobody anything."""
     blocks = {
         "m1": {"type": "thinking", "thinking": "", "signature": "x"},
         "m2": {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "make pears"}},

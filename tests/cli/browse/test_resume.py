@@ -87,10 +87,10 @@ def test_the_line_goes_on_where_the_session_was(resume, session, place):
 def test_an_agents_log_is_no_session_to_go_on_with(resume, session):
     session(isSidechain=True)
     _, err = resume("8888", code=1)
-    assert "88888888 is the log of an agent alone" in err
+    assert "88888888 is a subagent's log" in err
     out, _ = resume("8888", "--json", code=1)
-    assert [each["kind"] for each in json.loads(out)["resumption"]["obstacles"]] == ["agents"]
-    assert "the log of an agent alone" in resume("8888", "--run", code=2)[1]
+    assert [each["kind"] for each in json.loads(out)["resumption"]["obstacles"]] == ["subagents"]
+    assert "is a subagent's log" in resume("8888", "--run", code=2)[1]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_sessions_are_listed_newest_first(turnlog):
     assert code == 0
     rows = out.splitlines()[1:]
     assert [row.split()[0] for row in rows] == ["0b29ae83", "2d3f0bf3", "f38b2ffc", "123544bf"]
-    assert "Frost alert sent at noon +1 agent" in rows[2]
+    assert "Frost alert sent at noon +1 subagent" in rows[2]
 
 
 def test_the_list_is_cut_and_says_how_to_go_on(turnlog):
@@ -124,9 +124,31 @@ def test_thinking_is_shown_when_asked_for(turnlog):
 
 
 def test_agents_are_shown_when_asked_for(turnlog):
-    _, out, _ = turnlog("show", "f38b", "--home", SAMPLES, "--agents")
-    assert "agent a3f09c1 Find callers of sunrise" in out
+    _, out, _ = turnlog("show", "f38b", "--home", SAMPLES, "--subagents")
+    assert "subagent a3f09c1 Find callers of sunrise" in out
     assert "Reykjavík" in out
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (("show", "f38b", "--agents"), ("show", "f38b", "--subagents")),
+        (("show", "f38b", "--author", "agent"), ("show", "f38b", "--author", "subagent")),
+        (("sessions", "--with-agents"), ("sessions", "--with-subagents")),
+        (("sessions", "--sort", "agents"), ("sessions", "--sort", "subagents")),
+        (("cost", "agent"), ("cost", "subagent")),
+        (("cost", "--by", "agent"), ("cost", "--by", "subagent")),
+        (("search", "role:agent"), ("search", "role:subagent")),
+    ],
+)
+def test_old_names_of_subagents_are_accepted(turnlog, old, new):
+    assert turnlog(*old, "--home", SAMPLES)[1] == turnlog(*new, "--home", SAMPLES)[1] != ""
+
+
+def test_the_old_name_of_a_filter_is_accepted_with_a_note(turnlog):
+    _, out, err = turnlog("search", "is:agent", "--home", SAMPLES)
+    assert out == turnlog("search", "is:subagent", "--home", SAMPLES)[1]
+    assert "use is:subagent" in err
 
 
 def test_raw_gives_the_logs_own_lines(turnlog, home):
@@ -244,7 +266,7 @@ def test_a_filter_or_an_order_asks_the_index(turnlog):
     assert sorted(rows_of(out)) == sorted(rows_of(turnlog("sessions", "--home", SAMPLES)[1]))
     _, backwards, _ = turnlog("sessions", "--home", SAMPLES, "--sort", "tokens", "--reverse")
     assert rows_of(backwards) == rows_of(out)[::-1]
-    _, some, _ = turnlog("sessions", "--home", SAMPLES, "--with-agents")
+    _, some, _ = turnlog("sessions", "--home", SAMPLES, "--with-subagents")
     assert rows_of(some) == ["f38b2ffc"]
     _, titled, _ = turnlog("sessions", "--home", SAMPLES, "--title", "FROST", "--no-refresh")
     assert rows_of(titled) == ["f38b2ffc"]

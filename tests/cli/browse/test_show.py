@@ -1,4 +1,4 @@
-"""``turnlog show``, run as a person runs it: views, filters, ranges, agents, and how it looks."""
+"""``turnlog show``, run as a person runs it: views, filters, ranges, subagents, how it looks."""
 
 import json
 import os
@@ -38,13 +38,13 @@ def replied(uuid, parent, call_id, content, **fields):
 def show(turnlog, tmp_path):
     """Write *records* as a session, show it, and give what was printed."""
 
-    def run(*arguments, records=(), agents=(), code=0, **environ):
+    def run(*arguments, records=(), subagents=(), code=0, **environ):
         project = tmp_path / "home" / "projects" / "-home-ada-kite"
         project.mkdir(parents=True, exist_ok=True)
         if records:
             (project / f"{ID}.jsonl").write_bytes(log_of(*records))
-        for agent, lines in agents:
-            path = project / ID / "subagents" / f"agent-{agent}.jsonl"
+        for subagent, lines in subagents:
+            path = project / ID / "subagents" / f"agent-{subagent}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(log_of(*lines))
         found, out, err = turnlog(
@@ -417,17 +417,17 @@ def test_full_keeps_the_lines_of_what_a_command_printed(show):
     assert sum("of the notes" in line for line in show(records=records).splitlines()) == 1
 
 
-# -- agents ---------------------------------------------------------------------------------
+# -- subagents ---------------------------------------------------------------------------------
 
 
-def agent_log(name, then=()):
+def subagent_log(name, then=()):
     fields = {"isSidechain": True, "agentId": name}
     first = said(f"{name}-q", None, f"Task of {name}")
     last = told(f"{name}-a", (then or [first])[-1]["uuid"], None, f"Done by {name}")
     return name, [each | fields for each in (first, *then, last)]
 
 
-WITH_AGENTS = (
+WITH_SUBAGENTS = (
     said("q", None, "Ask two"),
     answer("a", "q", "m1", call("c1", "Task", description="One", prompt="Task of a1")),
     answer("b", "a", "m1", call("c2", "Task", description="Two", prompt="Task of a2")),
@@ -438,18 +438,20 @@ WITH_AGENTS = (
 
 
 def test_what_leads_to_a_record_of_an_agent_is_found_in_its_log(show):
-    out = show("--at", "a2-q", records=WITH_AGENTS, agents=[agent_log("a1"), agent_log("a2")])
-    assert "in the log of agent a2 Two" in out
+    out = show(
+        "--at", "a2-q", records=WITH_SUBAGENTS, subagents=[subagent_log("a1"), subagent_log("a2")]
+    )
+    assert "in the log of subagent a2 Two" in out
     assert "Task of a2" in out
     assert "of a1" not in out
     found = json.loads(show("--at", "a2-q", "--json"))
-    assert (found["agent"], [row["uuid"] for row in found["records"]]) == ("a2", ["a2-q"])
+    assert (found["subagent"], [row["uuid"] for row in found["records"]]) == ("a2", ["a2-q"])
     assert "no record's uuid begins with 'nope'" in show("--at", "nope", code=2)
 
 
 @pytest.mark.parametrize("is_beside", [True, False])
 def test_a_session_without_its_main_log_is_shown_by_its_agents(show, turnlog, tmp_path, is_beside):
-    show(records=WITH_AGENTS, agents=[agent_log("a1")])
+    show(records=WITH_SUBAGENTS, subagents=[subagent_log("a1")])
     project = tmp_path / "home" / "projects" / "-home-ada-kite"
     (project / f"{ID}.jsonl").unlink()
     log = project / ID / "subagents" / "agent-a1.jsonl"
@@ -462,16 +464,16 @@ def test_a_session_without_its_main_log_is_shown_by_its_agents(show, turnlog, tm
         (project / "agent-a1.jsonl").write_text("\n".join(lines) + "\n")
     out = show()
     assert "its main log is gone" in out
-    assert "agent a1" in out
+    assert "subagent a1" in out
     assert "Task of a1" in out
-    assert [each["id"] for each in json.loads(show("--json"))["agents"]] == ["a1"]
+    assert [each["id"] for each in json.loads(show("--json"))["subagents"]] == ["a1"]
     assert "Task of a1" in show("--at", "a1-q")
     for option in ("--raw", "--last=1"):
         assert f"hint: turnlog show {ID} shows what they did" in show(option, code=2)
     code, out, _ = turnlog("info", ID[:8], "--home", tmp_path / "home")
-    assert (code, "its main log is gone; only its agents' are left" in out) == (0, True)
+    assert (code, "its main log is gone; only its subagents' are left" in out) == (0, True)
     found = json.loads(turnlog("info", ID[:8], "--json", "--home", tmp_path / "home")[1])
-    assert (found["records"], [each["id"] for each in found["agents"]]) == (0, ["a1"])
+    assert (found["records"], [each["id"] for each in found["subagents"]]) == (0, ["a1"])
 
 
 def test_an_agent_stands_below_the_call_that_made_it(show):
@@ -479,25 +481,25 @@ def test_an_agent_stands_below_the_call_that_made_it(show):
         answer("a1-c", "a1-q", "n1", call("c3", "Task", description="Deep", prompt="Task of a3")),
         replied("a1-r", "a1-c", "c3", "deep is done") | {"toolUseResult": {"agentId": "a3"}},
     ]
-    agents = [
-        agent_log("a1", then=nested),
-        agent_log("a2"),
-        agent_log("a3"),
-        agent_log("a4"),
+    subagents = [
+        subagent_log("a1", then=nested),
+        subagent_log("a2"),
+        subagent_log("a3"),
+        subagent_log("a4"),
     ]
-    out = show("--agents", records=WITH_AGENTS, agents=agents)
+    out = show("--subagents", records=WITH_SUBAGENTS, subagents=subagents)
     order = [
         "Task One",
-        "agent a1 One",
+        "subagent a1 One",
         "  │▌",
-        "agent a3 Deep",
+        "subagent a3 Deep",
         "  │  │▌",
         "Done by a3",
         "Done by a1",
         "Task Two",
         "Done by a2",
         "Both are done",
-        "agent a4",
+        "subagent a4",
         "(the call that made it is not in the logs)",
         "Done by a4",
     ]
@@ -508,9 +510,13 @@ def test_an_agent_stands_below_the_call_that_made_it(show):
 
 def test_agents_of_calls_that_are_not_in_this_part_are_counted(show):
     out = show(
-        "--agents", "--range", "-1:", records=WITH_AGENTS, agents=[agent_log("a1"), agent_log("a2")]
+        "--subagents",
+        "--range",
+        "-1:",
+        records=WITH_SUBAGENTS,
+        subagents=[subagent_log("a1"), subagent_log("a2")],
     )
-    assert "2 agents of calls outside this part" in out
+    assert "2 subagents of calls outside this part" in out
     assert "Done by" not in out
 
 
@@ -521,12 +527,12 @@ def test_agents_that_made_each_other_end_all_the_same(show):
             replied(f"{name}-r", f"{name}-c", call_id, "done")
             | {"toolUseResult": {"agentId": other}},
         ]
-        return agent_log(name, then=then)
+        return subagent_log(name, then=then)
 
     out = show(
-        "--agents",
+        "--subagents",
         records=CONVERSATION,
-        agents=[made("a1", "a2", "x1"), made("a2", "a1", "x2")],
+        subagents=[made("a1", "a2", "x1"), made("a2", "a1", "x2")],
     )
     assert out.count("Done by a1") == out.count("Done by a2") == 1
 
@@ -543,12 +549,12 @@ def test_agents_that_made_each_other_end_all_the_same(show):
         ("--last", "3"),
         ("--range", "1:3"),
         ("--at", "a3", "--depth", "1"),
-        ("--agents", "--thinking", "--no-tools"),
+        ("--subagents", "--thinking", "--no-tools"),
     ],
     ids=" ".join,
 )
 def test_every_view_is_one_document_that_fits_its_schema(show, arguments):
-    out = show(*arguments, "--json", records=COMPACTED, agents=[agent_log("a1")])
+    out = show(*arguments, "--json", records=COMPACTED, subagents=[subagent_log("a1")])
     document = json.loads(out)
     jsonschema.validate(document, SCHEMA)
     assert document["session"] == ID
@@ -590,6 +596,6 @@ def test_raw_prints_the_lines_of_the_view(show):
 
 
 def test_the_samples_look_the_same_as_ever(turnlog):
-    _, out, _ = turnlog("show", "f38b", "--home", SAMPLES, "--agents")
-    assert out.index("Task Find callers of sunrise") < out.index("agent a3f09c1")
-    assert out.index("agent a3f09c1") < out.index("It has the same fault")
+    _, out, _ = turnlog("show", "f38b", "--home", SAMPLES, "--subagents")
+    assert out.index("Task Find callers of sunrise") < out.index("subagent a3f09c1")
+    assert out.index("subagent a3f09c1") < out.index("It has the same fault")

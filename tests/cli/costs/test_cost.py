@@ -230,7 +230,7 @@ def test_a_branch_is_one_of_its_project(turnlog, worked):
         ("hourly", "--since", "2025-11-16T23:07"),
         ("session", "--trend"),
         ("project", "--trend", "--until", "2025-11-17T10:00:00"),
-        ("agent", "--mode", "auto"),
+        ("subagent", "--mode", "auto"),
         ("blocks",),
         ("project", "--since", "2025-11-17", "--until", "2025-11-18", "--compare"),
         ("daily", "--since", "2025-11-16T23:31", "--until", "2025-11-21", "--compare"),
@@ -300,7 +300,7 @@ def test_every_table_fits(turnlog, worked):
         log_of(moved | {"sessionId": SESSION.replace("1", "4"), "uuid": "u9"})
     )
     for columns in (80, 100, 200):
-        for report in ("daily", "project", "branch", "tool", "agent", "blocks"):
+        for report in ("daily", "project", "branch", "tool", "subagent", "blocks"):
             code, out, err = turnlog("cost", report, "--home", worked, COLUMNS=str(columns))
             assert (code, err) == (0, "")
             assert max(map(len, out.splitlines())) <= columns
@@ -442,7 +442,7 @@ def test_sessions_are_named_by_what_they_are_about_where_there_is_room(turnlog, 
     log = next(spent.rglob("*.jsonl"))
     title = {"type": "custom-title", "customTitle": "A [red] kite", "sessionId": SESSION}
     log.write_bytes(log.read_bytes() + json.dumps(title).encode() + b"\n")
-    for arguments in (("session",), ("agent",), ("--by", "session,model")):
+    for arguments in (("session",), ("subagent",), ("--by", "session,model")):
         for width in (80, 120, 200):
             _, out, _ = turnlog("cost", *arguments, "--home", spent, COLUMNS=str(width))
             assert max(map(len, out.splitlines())) <= width

@@ -210,7 +210,7 @@ def test_a_summary_has_a_name_of_its_own(turnlog, busy, tmp_path):
         ("tools:bash", "tools:Bash"),
         ("failures:BASH", "failures:Bash"),
         (f"projects:{inert(PROJECT)}", f"projects:{inert(PROJECT)}"),
-        ("agents:Main", "agents:main"),
+        ("subagents:Main", "subagents:main"),
     ],
 )
 def test_rows_are_opened_by_the_names_that_are_printed(turnlog, busy, name, meant):

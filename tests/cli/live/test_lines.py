@@ -88,7 +88,7 @@ def test_rows_fit_whatever_they_tell(text, width, doing, tokens, ago):
         id=text, project=text, title=text, started_at=at, last_active_at=at, records=None,
         state=State.ACTIVE, keeping="live", home="", layout="claude", path="", git_branch=text,
         pid=None, is_running=doing.is_at_work, doing=doing, since_at=at, waiting_for=text,
-        prompt=text, calls=[LiveCall(tool=text, asked=text, at=at, agent=text)] * 3, agents=2,
+        prompt=text, calls=[LiveCall(tool=text, asked=text, at=at, subagent=text)] * 3, subagents=2,
         model=text, cost_usd="123456.789", context_tokens=tokens, context_window=200_000,
     )  # fmt: skip
     is_sound(row_lines(session, width, NOW), width)
@@ -102,7 +102,7 @@ def test_the_panel_says_all_of_it_in_little_room():
         id="x" * 36, project="/srv", title="Pears", started_at=NOW, last_active_at=NOW, records=9,
         state=State.ACTIVE, keeping="live", home="", layout="claude", path="", git_branch=None,
         pid=None, is_running=False, doing=Doing.IDLE, since_at=NOW, waiting_for=None, prompt=None,
-        calls=[], agents=0, model=None, input=123_456, output=234_567, cache_write_5m=345_678,
+        calls=[], subagents=0, model=None, input=123_456, output=234_567, cache_write_5m=345_678,
         cache_read=456_789_000,
     )  # fmt: skip
     told = plain(side_lines(session, 45, NOW)).splitlines()

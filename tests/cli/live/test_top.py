@@ -225,7 +225,7 @@ def test_with_room_the_panel_tells_all_of_one(world):
 
 def test_help_resume_and_agents(world):
     conversation(world)
-    world.write(ONE, prompt("Find a hinge"), said("Found in the shed."), agent="a1b2")
+    world.write(ONE, prompt("Find a hinge"), said("Found in the shed."), subagent="a1b2")
     world.run(ONE, "busy")
 
     async def act(person):

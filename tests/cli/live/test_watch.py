@@ -130,7 +130,7 @@ def test_json_is_one_document_a_line_and_a_limit_ends_it(watch, writer):
         *("the beginning", "prompt", "human"),
     )
     assert second["calls"] == [{"tool": "Read", "argument": "/x/a.py"}]
-    assert (second["session"], second["agent"]) == (SESSION, None)
+    assert (second["session"], second["subagent"]) == (SESSION, None)
     with open(second["log"], "rb") as log:
         log.seek(second["offset"])
         assert json.loads(log.readline())["uuid"] == second["uuid"]

@@ -86,7 +86,7 @@ def test_the_samples_stand_in_for_a_newcomers_sessions(turnlog):
     code, out, _ = turnlog("check", "--or-sample", SAMPLES)
     assert code == 1
     assert "bundled samples" in out
-    assert "sessions  4, and 1 agent" in out
+    assert "sessions  4, and 1 subagent" in out
 
 
 @pytest.mark.parametrize("name", ["../../x", "no-such-session", "missing.jsonl"])

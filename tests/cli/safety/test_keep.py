@@ -85,13 +85,13 @@ def test_it_keeps_and_says_so_and_then_there_is_nothing_new(run, kept, home):
 
 def test_sessions_that_lost_their_main_log_are_told_apart(run, home):
     lost = "33333333-cccc-4ccc-8ccc-333333333333"
-    agent = home / "projects" / "-home-ada-orchard" / "agent-a1.jsonl"
-    agent.write_text(json.dumps({"type": "user", "sessionId": lost, "isSidechain": True}) + "\n")
+    subagent = home / "projects" / "-home-ada-orchard" / "agent-a1.jsonl"
+    subagent.write_text(json.dumps({"type": "user", "sessionId": lost, "isSidechain": True}) + "\n")
     code, out, _ = run("--json")
     found = json.loads(out)
     assert (code, len(found["sessions"]), found["without_log"]) == (0, 3, [lost])
     log_of(home, WHOLE).write_bytes(log_of(home, WHOLE).read_bytes() * 2)
-    agent.write_bytes(agent.read_bytes() * 2)
+    subagent.write_bytes(subagent.read_bytes() * 2)
     _, out, _ = run()
     assert out.startswith("Kept 2 files of 1 session: read ")
     assert out.endswith("\nand what is left of 1 session whose main log is gone\n")

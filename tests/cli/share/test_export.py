@@ -64,7 +64,7 @@ def home(tmp_path):
     made = home_of(
         tmp_path,
         *(each | {"sessionId": ID} for each in RECORDS),
-        agents=[("a7", [said("x", None, "Look", isSidechain=True, agentId="a7", sessionId=ID)])],
+        subagents=[("a7", [said("x", None, "Look", isSidechain=True, agentId="a7", sessionId=ID)])],
     )
     other = made / "projects" / "-srv-orchard" / f"{OTHER}.jsonl"
     second = said("z", None, "Another", timestamp="2026-03-05T10:00:00Z", cwd="/srv/orchard")
@@ -184,7 +184,7 @@ def test_json_is_one_document(export):
     blocks = found["turns"][0]["blocks"]
     assert [block["type"] for block in blocks] == ["said", "call", "answer"]
     assert blocks[1]["result"]["text"].endswith(" ok")
-    assert [agent["id"] for agent in found["agents"]] == ["a7"]
+    assert [subagent["id"] for subagent in found["subagents"]] == ["a7"]
 
 
 def test_tables_add_up_to_the_ledger(export, turnlog, home, tmp_path):
@@ -391,10 +391,10 @@ def test_a_session_that_lies_in_two_homes_is_exported_once_and_as_it_went_on(
             if path.is_file()
         }
 
-    agent = f"{ID}/subagents/agent-a7.jsonl"
+    subagent = f"{ID}/subagents/agent-a7.jsonl"
     for asked in (("--since", "2026-01-01"), (ID, OTHER, ID)):
         logs = exported("jsonl", *asked)
-        assert sorted(logs) == sorted([f"{ID}.jsonl", f"{OTHER}.jsonl", agent])
+        assert sorted(logs) == sorted([f"{ID}.jsonl", f"{OTHER}.jsonl", subagent])
         assert logs[f"{ID}.jsonl"].count("\n") == len(RECORDS) + 1
         assert "And the wind?" in exported("md", *asked)[f"{ID}.md"]
         rows = {
@@ -408,9 +408,9 @@ def test_a_session_that_lies_in_two_homes_is_exported_once_and_as_it_went_on(
 
 
 def test_two_logs_of_one_agent_are_both_exported(turnlog, home, tmp_path):
-    agents = home / "projects" / "-srv-orchard" / ID / "subagents"
-    (agents / "workflow").mkdir()
-    shutil.copy(agents / "agent-a7.jsonl", agents / "workflow")
+    subagents = home / "projects" / "-srv-orchard" / ID / "subagents"
+    (subagents / "workflow").mkdir()
+    shutil.copy(subagents / "agent-a7.jsonl", subagents / "workflow")
     code, _, err = turnlog(
         "export", "--home", home, ID, "-o", tmp_path / "out/", "--format", "jsonl"
     )

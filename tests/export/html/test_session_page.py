@@ -101,7 +101,7 @@ def test_an_agent_stands_below_its_call(tmp_path):
         said("q", None, "Begin"),
         answer("a", "q", "m", asked),
         replied("r", "a", "c", "Seen it", toolUseResult={"agentId": "a7"}),
-        agents=[
+        subagents=[
             (
                 "a7",
                 [
@@ -112,7 +112,7 @@ def test_an_agent_stands_below_its_call(tmp_path):
         ],
     )
     page = page_of(home)
-    assert page.index("<b>Task</b>") < page.index("<b>agent Explore</b>") < page.index("a heron")
+    assert page.index("<b>Task</b>") < page.index("<b>subagent Explore</b>") < page.index("a heron")
     without = page_of(home, tools=False)
     assert "a heron" not in without
     assert "Seen it" not in without

@@ -152,15 +152,15 @@ def test_the_store_lists_and_resumes(store, tmp_path):
         session.append(build.user("Hello"))
     with store.resume(ID) as again:
         again.append(build.user("Again"))
-        with again.agent("a753668") as agent:
-            agent.append(build.user("Look"))
+        with again.subagent("a753668") as subagent:
+            subagent.append(build.user("Look"))
     (row,) = store.sessions()
     assert (row.id, row.project, row.title, row.layout) == (ID, str(tmp_path), "Hello", "flat")
     found = store.session(ID)
     texts = [item.record.text for item in found.items() if item.record.type == "user"]
     assert texts == ["Hello", "Again"]
-    assert [each.id for each in found.agents] == ["a753668"]
-    assert agent.path == store.root / "sessions" / ID / "subagents" / "agent-a753668.jsonl"
+    assert [each.id for each in found.subagents] == ["a753668"]
+    assert subagent.path == store.root / "sessions" / ID / "subagents" / "agent-a753668.jsonl"
     heads = [item.record for item in found.items() if isinstance(item.record, Format)]
     assert heads[0].git_commit is None
 

@@ -246,6 +246,6 @@ def test_the_samples_as_they_are(tmp_path):
         refresh(homes, stage="usage")
         refresh(homes)
         rows = rows_of(homes)
-        full = ("records", "messages", "sessions", "agents", "calls", "words said")
+        full = ("records", "messages", "sessions", "subagents", "calls", "words said")
         assert all(rows[table] for table in full)
         assert differences(rows, rebuilt(homes)) == ""

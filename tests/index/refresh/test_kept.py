@@ -303,17 +303,17 @@ def test_a_copy_without_its_table_is_read_from_the_front(homes):
 
 
 def test_agents_logs_move_like_others(homes):
-    main, agent = log_path(homes), log_path(homes, agent="a1b2c3")
+    main, subagent = log_path(homes), log_path(homes, subagent="a1b2c3")
     beside = main.with_name("agent-d4e5f6.jsonl")
     main.write_bytes(DATA)
-    agent.write_bytes(lines(asked(5, isSidechain=True), answered(5, isSidechain=True)))
+    subagent.write_bytes(lines(asked(5, isSidechain=True), answered(5, isSidechain=True)))
     beside.write_bytes(lines(asked(6, isSidechain=True), answered(6, isSidechain=True)))
     check(homes)
     keep(homes)
-    for path in (agent, beside, main):
+    for path in (subagent, beside, main):
         path.unlink()
         assert nothing_was_read(check(homes))
-    for path in (beside, main, agent):
+    for path in (beside, main, subagent):
         give_back(homes, path)
         assert nothing_was_read(check(homes))
 
@@ -401,7 +401,7 @@ STEPS = st.lists(
 def test_any_history_gives_the_index_of_what_is_there_or_kept(steps):
     with quick_directory() as top:
         homes = made_home(top / "home")
-        paths = [log_path(homes), log_path(homes, SESSIONS[1]), log_path(homes, agent="a1")]
+        paths = [log_path(homes), log_path(homes, SESSIONS[1]), log_path(homes, subagent="a1")]
         for number, (step, which) in enumerate(steps):
             path = paths[which]
             _step(homes, path, step, number)

@@ -31,7 +31,7 @@ from turnlog.records.record import Record
 from turnlog.records.timestamps import instant
 from turnlog.records.usage_entries import UsageEntry
 from turnlog.sessions.metadata import MetadataFold
-from turnlog.sessions.reading.subagents import AGENT_TOOLS, Traces
+from turnlog.sessions.reading.subagents import SUBAGENT_TOOLS, Traces
 from turnlog.storage.reader import Placed, read_log
 from turnlog.text import utf8_safe
 
@@ -64,7 +64,7 @@ def check_line(data: bytes) -> bool:
     slow.remember(found, 7, len(data), "s")
     assert rows_of(fast) == rows_of(slow)
     assert fast.folded == slow.folded
-    assert asks == any(asked.tool in AGENT_TOOLS for asked in found.asked)
+    assert asks == any(asked.tool in SUBAGENT_TOOLS for asked in found.asked)
     return True
 
 
@@ -291,7 +291,7 @@ def test_a_session_that_utf8_cannot_hold_is_stored_all_the_same(tmp_path):
     said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "fine"}]}}
     path = tmp_path / "agent-a7.jsonl"
     path.write_bytes(to_line(asked, ascii_only=True) + b"\n" + to_line(said) + b"\n")
-    log = LogFile(path, Home(tmp_path), "claude", "agent", None, "a7", None, None)
+    log = LogFile(path, Home(tmp_path), "claude", "subagent", None, "a7", None, None)
     (chunk,) = LogReading(Work(1, log, 1, 0, 0, None)).chunks()
     assert msgspec.msgpack.encode(chunk)
     assert {row[4] for row in chunk.records} == {chunk.session} == {"s?"}

@@ -101,8 +101,8 @@ def test_records_and_damage_are_those_of_the_reader(indexed):
 def test_sessions_are_those_of_the_catalog_and_of_their_logs(indexed):
     homes, rows = indexed
     columns = ("session", "home", "layout", "path", "size", "project", "title", "tag", "started",
-               "active", "records", "prompts", "agents", "damages", "branch", "version", "models",
-               "life", "is_sidechain", "is_gone")  # fmt: skip
+               "active", "records", "prompts", "subagents", "damages", "branch", "version",
+               "models", "life", "is_sidechain", "is_gone")  # fmt: skip
     ours = {row[3]: dict(zip(columns, row, strict=True)) for row in rows["sessions"]}
     listed = list_sessions(homes).sessions
     shown = {path for path, row in ours.items() if not row["is_sidechain"] and path}
@@ -131,10 +131,10 @@ def test_sessions_are_those_of_the_catalog_and_of_their_logs(indexed):
 def test_agents_are_those_of_their_sessions(indexed):
     homes, rows = indexed
     ours: dict[str, list] = {}
-    for row in rows["agents"]:
+    for row in rows["subagents"]:
         ours.setdefault(row[1], []).append((row[2], row[3], row[4], row[6], row[8]))
     for row in list_sessions(homes).sessions:
-        agents = Session.find(homes, row.id).agents
+        subagents = Session.find(homes, row.id).subagents
         expected = [
             (
                 each.id,
@@ -143,7 +143,7 @@ def test_agents_are_those_of_their_sessions(indexed):
                 each.spawn.call_id if each.spawn else None,
                 each.how.value if each.how else None,
             )
-            for each in agents
+            for each in subagents
         ]
         assert sorted(map(repr, ours.get(row.id, []))) == sorted(map(repr, expected))
 
@@ -152,7 +152,7 @@ def test_messages_and_what_was_skipped_are_those_of_a_scan(indexed):
     homes, rows = indexed
     scan = scan_usage(homes)
     expected = [
-        (r.message_id, r.request_id, r.part, r.session, r.agent, int(r.is_sidechain),
+        (r.message_id, r.request_id, r.part, r.session, r.subagent, int(r.is_sidechain),
          microseconds(r.at), r.model, r.speed, r.service_tier, r.inference_geo, r.counters.input,
          r.counters.output, r.counters.cache_write_5m, r.counters.cache_write_1h,
          r.counters.cache_read, r.counters.web_searches,
@@ -273,7 +273,7 @@ def test_a_log_that_becomes_another_sessions_is_read_as_that(homes):
     refresh(homes)
     path.rename(log_path(homes, SESSIONS[1]))
     check(homes)
-    log_path(homes, SESSIONS[1]).rename(log_path(homes, SESSIONS[1], agent="a1b2c3"))
+    log_path(homes, SESSIONS[1]).rename(log_path(homes, SESSIONS[1], subagent="a1b2c3"))
     check(homes)
 
 
@@ -362,28 +362,28 @@ def test_a_log_that_vanishes_and_lies_elsewhere_is_forgotten(homes):
 
 def test_a_session_without_its_main_log_is_what_its_agents_did(homes):
     log_path(homes).write_bytes(lines(asked(1)))
-    log_path(homes, agent="a1b2c3").write_bytes(lines(answered(2, isSidechain=True)))
+    log_path(homes, subagent="a1b2c3").write_bytes(lines(answered(2, isSidechain=True)))
     refresh(homes)
     assert rows_of(homes)["sessions"][0][12] == 1
-    log_path(homes, agent="a1b2c3").unlink()
+    log_path(homes, subagent="a1b2c3").unlink()
     refresh(homes)
-    log_path(homes, agent="a1b2c3").write_bytes(lines(answered(2), answered(3)))
+    log_path(homes, subagent="a1b2c3").write_bytes(lines(answered(2), answered(3)))
     check(homes)
 
 
 def test_an_agent_whose_log_lies_in_two_projects_is_one(homes):
     log_path(homes).write_bytes(lines(asked(1)))
-    path = log_path(homes, agent="a1b2c3")
+    path = log_path(homes, subagent="a1b2c3")
     path.write_bytes(lines(answered(2, isSidechain=True)))
     refresh(homes)
     copy = path.parents[3] / "-srv-wind" / path.relative_to(path.parents[2])
     copy.parent.mkdir(parents=True)
     shutil.copy(path, copy)
     check(homes)
-    assert len(rows_of(homes)["agents"]) == 1
+    assert len(rows_of(homes)["subagents"]) == 1
     copy.unlink()
     check(homes)
-    assert len(rows_of(homes)["agents"]) == 1
+    assert len(rows_of(homes)["subagents"]) == 1
 
 
 def test_an_agents_log_that_was_emptied_is_no_agents_any_more(homes):
@@ -392,7 +392,7 @@ def test_an_agents_log_that_was_emptied_is_no_agents_any_more(homes):
     refresh(homes)
     path.write_bytes(b"")
     check(homes)
-    assert rows_of(homes)["agents"] == []
+    assert rows_of(homes)["subagents"] == []
 
 
 @pytest.mark.parametrize("thing", ["directory", "fifo", "broken link"])
@@ -422,7 +422,7 @@ def test_a_new_log_is_seen_though_directories_are_old(homes):
     for stage in ("usage", "text", "usage", "text"):
         refresh(homes, stage=stage)
     log_path(homes, SESSIONS[1]).write_bytes(lines(answered(2, SESSIONS[1])))
-    log_path(homes, SESSIONS[1], agent="a1b2c3").write_bytes(lines(answered(3, SESSIONS[1])))
+    log_path(homes, SESSIONS[1], subagent="a1b2c3").write_bytes(lines(answered(3, SESSIONS[1])))
     refresh(homes, stage="usage")
     assert len(rows_of(homes)["messages"]) == 3
     check(homes)

@@ -21,7 +21,8 @@ from turnlog.index.usage.deduplicate import _aged
 from turnlog.index.usage.entries import OFFSET_BITS
 
 _FIELDS = (
-    "message_id, request_id, part, s.name, messages.agent, is_sidechain, at, output, c.name, p.name"
+    "message_id, request_id, part, s.name, messages.subagent, is_sidechain, at, output, c.name,"
+    " p.name"
 )
 
 
@@ -51,9 +52,9 @@ def histories(draw) -> list[tuple[str, str | None, list[dict] | None, str]]:
     steps = []
     for _ in range(draw(st.integers(1, 8))):
         session = draw(st.sampled_from(SESSIONS[:4]))
-        agent = draw(st.sampled_from([None, None, None, "a1b2c3"]))
+        subagent = draw(st.sampled_from([None, None, None, "a1b2c3"]))
         more = draw(st.lists(sightings(), max_size=4) | st.none())
-        steps.append((session, agent, more, draw(st.sampled_from(["usage", "text", "none"]))))
+        steps.append((session, subagent, more, draw(st.sampled_from(["usage", "text", "none"]))))
     return steps
 
 
@@ -118,8 +119,8 @@ def check(steps) -> None:
     """Take the steps; compare what the index says with a fold over all logs at once."""
     with tempfile.TemporaryDirectory() as directory, own_index():
         homes = made_home(Path(directory) / "home")
-        for session, agent, more, stage in steps:
-            path = log_path(homes, session, agent=agent)
+        for session, subagent, more, stage in steps:
+            path = log_path(homes, session, subagent=subagent)
             for record in more or ():
                 record["sessionId"] = record["sessionId"] or session
             if more is None:
@@ -133,7 +134,7 @@ def check(steps) -> None:
         scan = scan_usage(homes)
         expected = sorted(
             repr((
-                each.message_id, each.request_id, each.part, each.session, each.agent,
+                each.message_id, each.request_id, each.part, each.session, each.subagent,
                 int(each.is_sidechain), microseconds(each.at), each.counters.output, each.cwd,
                 each.project, each.log, each.offset,
             ))

@@ -123,7 +123,7 @@ def test_what_is_no_uuid_names_a_record_of_its_log_alone(tmp_path):
 
 
 def test_what_an_agent_begins_with_is_its_callers(tmp_path):
-    """In older homes agents' logs lie beside those of sessions, and may come first by name."""
+    """In older homes subagents' logs lie beside those of sessions, and may come first by name."""
     homes = made_home(tmp_path)
     session = f"b{SESSIONS[0][1:]}"
     prompt = asked(1, session, uuid=UUIDS[0])

@@ -457,7 +457,7 @@ async def test_what_is_stored_is_an_ordinary_session(tmp_path, store):
             "Where does the frost alert come from?",
             "From the barn.",
         ]
-        assert len(session.agents) == 1
+        assert len(session.subagents) == 1
         assert session.totals.tokens.output == 40
         assert home.search("frost alert").hits[0].session == SESSION
         with home.resume(SESSION) as writer:

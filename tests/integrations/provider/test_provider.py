@@ -334,7 +334,7 @@ def test_an_agents_messages_are_its_own(provider, home, project, session):
     assert found[1].parent_id == mine.id
     main = on_loop(provider.get_session_messages, project, session_id)
     assert len(main) == len(said)
-    assert turnlog.open(home).session(session_id).agents[0].id == "a753668"
+    assert turnlog.open(home).session(session_id).subagents[0].id == "a753668"
 
 
 def test_the_main_agents_id_is_the_sessions(provider, home, project):
@@ -567,8 +567,8 @@ def test_tokens_are_those_of_the_ledger(provider, home, project, session, tmp_pa
     assert [(row.session, row.model) for row in whole.rows] == [(session_id, MODEL)]
     assert on_loop(provider.get_statistics, project, forked).totals.messages == 0
     assert on_loop(provider.get_statistics, elsewhere).totals.messages == 1
-    by_agent = on_loop(provider.get_statistics, project, by="agent").rows
-    assert {row.agent: row.messages for row in by_agent} == {None: 3, "a1": 1}
+    by_agent = on_loop(provider.get_statistics, project, by="subagent").rows
+    assert {row.subagent: row.messages for row in by_agent} == {None: 3, "a1": 1}
 
 
 def test_without_an_index_the_logs_are_counted(provider, project, session, tmp_path, monkeypatch):

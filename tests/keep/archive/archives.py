@@ -64,7 +64,7 @@ def small_home(path, main=None, **more):
 
 
 def flat_store(path, main=None, session=ID):
-    """A session of a flat store, with an agent and what else may lie in its directory."""
+    """A session of a flat store, with a subagent and what else may lie in its directory."""
     home = Home(path)
     parts = {
         f"sessions/{session}.jsonl": said(session) + said(session, "B") if main is None else main,

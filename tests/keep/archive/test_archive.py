@@ -368,11 +368,11 @@ def test_a_writer_of_ours_waits_no_longer_than_it_must(home, parts):
 # -- whatever the bytes ---------------------------------------------------------------------
 
 
-@given(main=LOGS, agent=LOGS, result=st.binary(max_size=300))
-@example(main=HUGE, agent=b"", result=b"")
-def test_whatever_is_in_it_comes_back(main, agent, result):
+@given(main=LOGS, subagent=LOGS, result=st.binary(max_size=300))
+@example(main=HUGE, subagent=b"", result=b"")
+def test_whatever_is_in_it_comes_back(main, subagent, result):
     more = {
-        f"{KEY}/{ID}/subagents/agent-a1.jsonl": agent,
+        f"{KEY}/{ID}/subagents/agent-a1.jsonl": subagent,
         f"{KEY}/{ID}/tool-results/b1.txt": result,
         f"file-history/{ID}/é@v1": result,
     }

@@ -97,15 +97,17 @@ def test_archived_sessions_are_left_out_of_plain_lists(home):
     session_in(home).archive()
     assert list_sessions((home,)).sessions == []
     (row,) = list_sessions((home,), archived=True).sessions
-    assert (row.id, row.archived, row.agents) == (ID, True, 1)
+    assert (row.id, row.archived, row.subagents) == (ID, True, 1)
 
 
 def test_its_agents_are_found_in_the_archive(home):
     session = session_in(home)
     session.archive()
-    agents = [log for log in find_everywhere((home,)) if log.kind == "agent"]
-    assert [(log.session_id, log.agent_id, log.compression) for log in agents] == [(ID, "a1", "gz")]
-    assert [log.agent_id for log in session.logs if log.kind == "agent"] == ["a1"]
+    subagents = [log for log in find_everywhere((home,)) if log.kind == "subagent"]
+    assert [(log.session_id, log.agent_id, log.compression) for log in subagents] == [
+        (ID, "a1", "gz")
+    ]
+    assert [log.agent_id for log in session.logs if log.kind == "subagent"] == ["a1"]
 
 
 def test_lines_that_were_moved_to_blobs_are_read_from_the_archive(home):
@@ -274,14 +276,14 @@ def test_a_compressor_that_lies_removes_nothing(home, parts, monkeypatch):
 # -- whatever the bytes ---------------------------------------------------------------------
 
 
-@given(main=LOGS, agent=LOGS, result=st.binary(max_size=300))
-@example(main=HUGE, agent=b"", result=b"")
-def test_whatever_is_in_it_comes_back(main, agent, result):
+@given(main=LOGS, subagent=LOGS, result=st.binary(max_size=300))
+@example(main=HUGE, subagent=b"", result=b"")
+def test_whatever_is_in_it_comes_back(main, subagent, result):
     with somewhere() as place:
         home = Home(place / "store")
         files = {
             MAIN: main,
-            f"sessions/{ID}/subagents/deep/er/agent-a1.jsonl": agent,
+            f"sessions/{ID}/subagents/deep/er/agent-a1.jsonl": subagent,
             f"sessions/{ID}/tool-results/x.gz": result,
             f"sessions/{ID}/notes": result,
         }

@@ -24,9 +24,9 @@ def u(number):
     return str(uuid.UUID(int=number))
 
 
-def written(home, *lines, session=ID, agent=None):
+def written(home, *lines, session=ID, subagent=None):
     """Write a log of *lines*, bytes or records; give its path."""
-    name = f"{session}/subagents/agent-{agent}" if agent else session
+    name = f"{session}/subagents/agent-{subagent}" if subagent else session
     path = home / "projects" / "-home-ada-orchard" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(
@@ -59,8 +59,8 @@ def told(number, parent=None, **more):
 USAGE = {"input_tokens": 3, "output_tokens": 40}
 
 
-def spoken_by_agent(number, parent, text, usage=USAGE):
-    """An agent's record."""
+def spoken_by_subagent(number, parent, text, usage=USAGE):
+    """A subagent's record."""
     fields = answer(u(number), parent, f"m{number}", {"type": "text", "text": text})
     fields["message"]["usage"] = usage
     at = f"2026-11-01T10:00:{number % 60:02}.000Z"
@@ -68,7 +68,7 @@ def spoken_by_agent(number, parent, text, usage=USAGE):
 
 
 def echo(number, parent, said, **data):
-    """Progress in the caller's log that repeats an agent's record."""
+    """Progress in the caller's log that repeats a subagent's record."""
     inner = {key: said[key] for key in ("type", "message", "uuid", "timestamp")}
     fields = record(u(number), parent, "progress", parentToolUseID="c1", toolUseID="agent_1")
     at = f"2026-11-01T10:00:{number % 60:02}.500Z"
@@ -117,7 +117,9 @@ def seen(session):
         "models": sorted(summary.models),
         "state": (session.metadata.state, session.metadata.crashed, life.ended_at, life.opened),
         "totals": session.totals,
-        "agents": [(agent.id, agent.spawn, agent.how) for agent in session.agents],
+        "subagents": [
+            (subagent.id, subagent.spawn, subagent.how) for subagent in session.subagents
+        ],
         "files": files.files,
         "messages": [(message, names_at(files, message)) for message in files.messages],
         "plans": [list(traces_of(log)) for log in session.logs],

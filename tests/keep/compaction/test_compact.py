@@ -21,7 +21,7 @@ from keep.compaction.compacting import (
     lines_of,
     result,
     seen,
-    spoken_by_agent,
+    spoken_by_subagent,
     task,
     title,
     told,
@@ -169,30 +169,30 @@ def test_what_is_not_known_to_be_replaced_stays(home):
 # -- echoes ---------------------------------------------------------------------------------
 
 
-def told_by(home, *echoes, agents, before=()):
+def told_by(home, *echoes, subagents, before=()):
     answered = result("r", "a", "c1", toolUseResult={"agentId": "a1"})
-    written(home, *agents, agent="a1")
+    written(home, *subagents, subagent="a1")
     return written(home, told(1), task("a", u(1)), *before, *echoes, answered, told(50, "r"))
 
 
 def test_progress_that_stands_in_the_agents_own_log_goes(home):
-    said = [spoken_by_agent(number, None, f"kite {number}") for number in (11, 12, 13)]
+    said = [spoken_by_subagent(number, None, f"kite {number}") for number in (11, 12, 13)]
     said[0]["message"] |= {"content": "plain"}
     echoes = [echo(20 + number, "a", each) for number, each in enumerate(said)]
     echoes[0]["data"]["message"]["message"] = said[0]["message"] | {
         "content": [{"type": "text", "text": "plain"}], "context_management": None,
     }  # fmt: skip
-    log = told_by(home, *echoes, agents=said)
+    log = told_by(home, *echoes, subagents=said)
     done = shrunk(home)
-    assert rules_of(done) == {"echoes": 2}  # The last one tells whose agent it is.
+    assert rules_of(done) == {"echoes": 2}  # The last one tells whose subagent it is.
     assert types_of(log).count("progress") == 1
     assert found(home).totals.tokens.output == 120
 
 
 def test_echoes_that_hang_from_one_another_go_together(home):
-    said = [spoken_by_agent(number, None, f"kite {number}") for number in (11, 12, 13)]
+    said = [spoken_by_subagent(number, None, f"kite {number}") for number in (11, 12, 13)]
     chain = [echo(20, "a", said[0]), echo(21, u(20), said[1])]
-    told_by(home, *chain, echo(22, "a", said[2]), agents=said)
+    told_by(home, *chain, echo(22, "a", said[2]), subagents=said)
     assert rules_of(shrunk(home)) == {"echoes": 2}
 
 
@@ -207,11 +207,11 @@ def test_echoes_that_hang_from_one_another_go_together(home):
     ],
 )
 def test_an_echo_of_something_else_stays(home, spoil):
-    said = [spoken_by_agent(number, None, f"kite {number}") for number in (11, 12)]
+    said = [spoken_by_subagent(number, None, f"kite {number}") for number in (11, 12)]
     echoes = [echo(20, "a", said[0]), echo(21, "a", said[1])]
     own = json.loads(json.dumps(said))
     spoil(own[0])
-    told_by(home, *echoes, agents=own)
+    told_by(home, *echoes, subagents=own)
     assert rules_of(shrunk(home)) == {}
 
 
@@ -225,16 +225,16 @@ def test_an_echo_of_something_else_stays(home, spoil):
     ],
 )
 def test_an_echo_that_somebody_names_stays(home, named):
-    said = [spoken_by_agent(number, None, f"kite {number}") for number in (11, 12)]
+    said = [spoken_by_subagent(number, None, f"kite {number}") for number in (11, 12)]
     echoes = [echo(20, "a", said[0]), named(u(20)), echo(21, "a", said[1])]
-    told_by(home, *echoes, agents=said)
+    told_by(home, *echoes, subagents=said)
     assert rules_of(shrunk(home)) == {}
 
 
 @pytest.mark.parametrize("more", [{"resume": "x"}, {"prompt": "kite"}, {"normalizedMessages": [1]}])
 def test_an_echo_that_says_more_stays(home, more):
-    said = [spoken_by_agent(number, None, f"kite {number}") for number in (11, 12)]
-    told_by(home, echo(20, "a", said[0], **more), echo(21, "a", said[1]), agents=said)
+    said = [spoken_by_subagent(number, None, f"kite {number}") for number in (11, 12)]
+    told_by(home, echo(20, "a", said[0], **more), echo(21, "a", said[1]), subagents=said)
     assert rules_of(shrunk(home)) == {}
 
 
@@ -242,13 +242,13 @@ def test_an_echo_that_says_more_stays(home, more):
     "more", [{"gitBranch": "kites"}, {"version": "2.1.9"}, {"timestamp": "2026-11-02T10:00:00Z"}]
 )
 def test_an_echo_that_was_the_last_to_tell_something_stays(home, more):
-    said = [spoken_by_agent(number, None, f"kite {number}") for number in (11, 12)]
-    told_by(home, echo(20, "a", said[0]) | more, echo(21, "a", said[1]), agents=said)
+    said = [spoken_by_subagent(number, None, f"kite {number}") for number in (11, 12)]
+    told_by(home, echo(20, "a", said[0]) | more, echo(21, "a", said[1]), subagents=said)
     assert rules_of(shrunk(home)) == {}
 
 
 def test_an_echo_of_an_agent_without_a_log_stays(home):
-    said = [spoken_by_agent(number, None, f"kite {number}") for number in (11, 12)]
+    said = [spoken_by_subagent(number, None, f"kite {number}") for number in (11, 12)]
     written(home, told(1), task("a", u(1)), *(echo(20, "a", each) for each in said), told(2, "a"))
     assert rules_of(shrunk(home)) == {}
 
@@ -295,10 +295,10 @@ def test_only_where_nobody_else_reads_lines_move_by_default(home, tmp_path, monk
 def test_the_results_of_agents_move_beside_their_own_logs(home):
     asked = answer("b", u(9), "m9", call("c9")) | {"agentId": "a1", "isSidechain": True}
     long = result("s", "b", "c9", "kite " * 4000) | {"agentId": "a1", "isSidechain": True}
-    agent = written(home, told(9), asked, long, told(10, "s"), agent="a1")
+    subagent = written(home, told(9), asked, long, told(10, "s"), subagent="a1")
     written(home, told(1), told(2, u(1)))
     assert rules_of(shrunk(home, blobs=True)) == {"blobs": 1}
-    assert len(list((agent.parent / "agent-a1" / "blobs").iterdir())) == 1
+    assert len(list((subagent.parent / "agent-a1" / "blobs").iterdir())) == 1
     logs = list(find_logs(Home(home)))
     assert len(logs) == 2
 
@@ -517,9 +517,9 @@ def test_a_flat_store_says_how_many_messages_there_are_now(tmp_path):
 
 @st.composite
 def sessions(draw):
-    """The lines of a main log and of an agent's, with all that there is to take out of them."""
+    """The lines of a main log and of a subagent's, with all that there is to take out of them."""
     records = draw(shapes)
-    said = [spoken_by_agent(number, None, f"kite {number}") for number in range(900, 904)]
+    said = [spoken_by_subagent(number, None, f"kite {number}") for number in range(900, 904)]
     kinds = st.sampled_from(["again", "title", "mode", "echo", "long", "damage", "sum", "cwd"])
     for number, kind in enumerate(draw(st.lists(kinds, max_size=14))):
         at = draw(st.integers(0, len(records)))
@@ -552,7 +552,7 @@ def test_a_log_whose_views_would_change_stays_as_it_was(home):
     before, views = log.read_bytes(), seen(found(home))
     done = compact(found(home), write=True)
     (left,) = done.logs[0].left_out
-    assert (left.rule, left.views) == (Rule.DUPLICATES, ["agents"])
+    assert (left.rule, left.views) == (Rule.DUPLICATES, ["subagents"])
     assert log.read_bytes() == before
     assert seen(found(home)) == views
 
@@ -560,10 +560,10 @@ def test_a_log_whose_views_would_change_stays_as_it_was(home):
 @given(lines=sessions())
 def test_every_view_of_any_session_is_the_same_and_comes_back(tmp_path_factory, hushed, lines):
     home = tmp_path_factory.mktemp("any")
-    main, agent = lines
+    main, subagent = lines
     log = written(home, *main)
-    if agent:
-        written(home, *agent, agent="a1")
+    if subagent:
+        written(home, *subagent, subagent="a1")
     if not log.stat().st_size:
         return
     bytes_before, before = log.read_bytes(), seen(found(home))
@@ -572,7 +572,7 @@ def test_every_view_of_any_session_is_the_same_and_comes_back(tmp_path_factory, 
     assert seen(found(home)) == before
     left = [each for log in done.logs for each in log.left_out]
     if left:  # A duplicate decides where an inline sidechain begins, which a plan cannot know.
-        assert {view for each in left for view in each.views} == {"agents"}
+        assert {view for each in left for view in each.views} == {"subagents"}
     else:
         assert rules_of(done) == rules_of(planned)
         assert done.written == planned.needed

@@ -1,4 +1,4 @@
-"""Keeping reads what is new, touches nothing of the agent's, and survives what the disk does."""
+"""Keeping reads what is new, touches nothing of the subagent's, and survives what the disk does."""
 
 from __future__ import annotations
 

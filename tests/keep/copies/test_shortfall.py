@@ -15,7 +15,7 @@ from turnlog.keep.restore.restore import RestoreOutcome, restore
 from turnlog.sessions.session import Session
 from turnlog.storage.repair import repair
 
-AGENT_LOG = f"projects/{key_of(PROJECT)}/{ID}/subagents/agent-a1b2c3d.jsonl"
+SUBAGENT_LOG = f"projects/{key_of(PROJECT)}/{ID}/subagents/agent-a1b2c3d.jsonl"
 NEW = conversation(start=50, turns=1)
 
 
@@ -59,7 +59,7 @@ def aside(orchard, name=None):
 
 @pytest.mark.parametrize("is_kept_again", [False, True])
 @pytest.mark.parametrize("how", INJURIES)
-@pytest.mark.parametrize("name", [None, AGENT_LOG])
+@pytest.mark.parametrize("name", [None, SUBAGENT_LOG])
 def test_a_log_that_lost_records_is_made_whole(orchard, how, name, is_kept_again):
     injure(orchard, how, name)
     injured = files_in(orchard.home)[name or orchard.main]

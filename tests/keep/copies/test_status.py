@@ -45,7 +45,7 @@ def test_of_nothing(status):
 
 def test_what_is_kept_and_what_changed_since(home, status):
     first = log(home, ONE, prompt("a"))
-    log(home, ONE, prompt("b"), agent="a1")
+    log(home, ONE, prompt("b"), subagent="a1")
     second = log(home, TWO, prompt("c"))
     todo = write(home, f"todos/{ONE}-agent-{ONE}.json", [])
     (found,) = status().homes

@@ -99,10 +99,10 @@ def test_what_is_written_is_kept_soon(home, poll):
         with first.open("ab") as file:
             file.write(b'{"type":"user"}\n')
         second = log(home, TWO, prompt("b"))
-        agent = log(home, TWO, prompt("c"), agent="a1")
+        subagent = log(home, TWO, prompt("c"), subagent="a1")
         result = write(home, f"projects/-home-ada-orchard/{TWO}/tool-results/x.txt", b"long")
         history = write(home, "history.jsonl", b"{}\n")
-        for path in (first, second, agent, result, history):
+        for path in (first, second, subagent, result, history):
             until(lambda path=path: copy_of(home, path) == path.read_bytes())
 
 

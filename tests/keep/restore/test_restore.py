@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keep.orchard_home import (
-    AGENT,
     ID,
     OTHER,
     PLAN,
     PROJECT,
     SHARED,
+    SUBAGENT,
     Orchard,
     conversation,
     files_in,
@@ -115,7 +115,7 @@ def test_restoring_twice_is_restoring_once(orchard):
 
 
 def test_only_what_is_missing_is_written(orchard):
-    lost = f"projects/{key_of(PROJECT)}/{ID}/subagents/agent-{AGENT}.jsonl"
+    lost = f"projects/{key_of(PROJECT)}/{ID}/subagents/agent-{SUBAGENT}.jsonl"
     (orchard.home / lost).unlink()
     done = restore(orchard.session())
     assert [
@@ -177,7 +177,7 @@ def test_the_main_log_comes_last(orchard, monkeypatch):
     monkeypatch.setattr(restore_files, "put", noting)
     restore(orchard.session())
     assert order[-1] == orchard.main
-    assert order[-2].endswith(f"agent-{AGENT}.jsonl")
+    assert order[-2].endswith(f"agent-{SUBAGENT}.jsonl")
 
 
 # -- what stands in the way -----------------------------------------------------------------------
@@ -626,7 +626,7 @@ def test_a_moved_session_is_filed_and_says_that_it_works_elsewhere(orchard, tmp_
     moved = Session.find([Home(tmp_path / "moved")], ID)
     original = Session.find([Home(orchard.home)], ID)
     assert [node.uuid for node in moved.thread] == [node.uuid for node in original.thread]
-    assert len(moved.agents) == 1
+    assert len(moved.subagents) == 1
 
 
 def test_moving_twice_is_moving_once(orchard, tmp_path):

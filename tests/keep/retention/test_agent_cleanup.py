@@ -235,10 +235,10 @@ def test_the_setting_moves_the_clock(home):
 
 def test_what_lies_in_the_sessions_directory_counts_as_its_own(home):
     path = session(home, ONE, 31)
-    agent = log(home, ONE, prompt("b"), agent="abc")
+    subagent = log(home, ONE, prompt("b"), subagent="abc")
     results = write(home, f"projects/-home-ada-orchard/{ONE}/tool-results/x.txt", b"12345")
     (found,) = lost(home)
-    sizes = [os.stat(each).st_size for each in (path, agent, results)]
+    sizes = [os.stat(each).st_size for each in (path, subagent, results)]
     assert found.size_bytes == sum(sizes)
 
 
@@ -246,7 +246,7 @@ def test_an_agents_log_beside_the_sessions_goes_as_they_do(home):
     path = write(home, "projects/-home-ada-orchard/agent-a1b2c3.jsonl", b"{}\n")
     aged(path, 50)
     (found,) = lost(home)
-    assert (found.id, found.kind) == ("a1b2c3", "agent")
+    assert (found.id, found.kind) == ("a1b2c3", "subagent")
 
 
 def test_other_layouts_archives_and_turnlogs_own_home_are_left_to_nobody(home, own, monkeypatch):
@@ -337,11 +337,11 @@ def test_a_log_that_vanishes_meanwhile_is_nobodys(home, monkeypatch):
 
 def test_a_session_is_kept_if_all_of_it_is_as_it_was_kept(home):
     path = session(home, ONE, 31)
-    agent = aged(log(home, ONE, prompt("b"), agent="abc"), 31)
+    subagent = aged(log(home, ONE, prompt("b"), subagent="abc"), 31)
     assert not lost(home)[0].is_kept
     keep([home])
     assert lost(home)[0].is_kept
-    with agent.open("ab") as file:
+    with subagent.open("ab") as file:
         file.write(b"{}\n")
     assert not lost(home)[0].is_kept  # A part of it has grown since.
     keep([home])

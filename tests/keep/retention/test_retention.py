@@ -562,9 +562,9 @@ def test_orphans_are_what_belongs_to_sessions_that_are_not_there(home, own):
     (orphan,) = report.orphans
     assert (orphan.id, orphan.files) == (ID, len(belongings()) - 1)
     assert orphan.kinds == [
-        "agents",
         "file-history",
         "session-env",
+        "subagents",
         "tasks",
         "todos",
         "tool results",

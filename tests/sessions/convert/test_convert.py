@@ -29,12 +29,12 @@ from sessions.conversions import (
     LAYOUTS,
     NAMELESS,
     PROJECT,
-    agents_of,
     bytes_under,
     found,
     lines_of,
     named,
     sessions,
+    subagents_of,
     write,
 )
 from strategies import to_line
@@ -149,15 +149,15 @@ def test_a_converted_log_is_a_log_like_any_other(data):
 def test_real_sessions_come_back_byte_for_byte(away, tmp_path):
     logs = [log for log in find_logs(Home(CORPUS)) if log.kind == "session"]
     logs.sort(key=lambda log: log.path.stat().st_size)
-    with_agents = [log for log in logs if (log.path.parent / log.session_id).is_dir()]
-    sample = [*logs[::9], *with_agents[:15]]
+    with_subagents = [log for log in logs if (log.path.parent / log.session_id).is_dir()]
+    sample = [*logs[::9], *with_subagents[:15]]
     assert sample
     for number, log in enumerate(sample):
         session = found(CORPUS, log.session_id)
         dialect = DIALECTS[number % 2]
         back = there_and_back(tmp_path / str(number), session, away, dialect=dialect)
         assert lines_of(back) == lines_of(session)
-        assert agents_of(back) == agents_of(session)
+        assert subagents_of(back) == subagents_of(session)
         assert back.path.parent.name == session.path.parent.name
         shutil.rmtree(tmp_path / str(number))
 
@@ -271,11 +271,11 @@ def test_what_a_head_says_cannot_lead_out_of_the_root(root, tmp_path, field, nam
 
 def test_nor_can_what_the_head_of_an_agent_says(root, tmp_path):
     head = {"type": "turnlog", "format": 1, "convertedFrom": "flat", "originalId": ID}
-    agent = write(root, "claude", [prompt("hello")]).parent / ID / "subagents" / "agent-a1.jsonl"
-    agent.parent.mkdir(parents=True)
-    agent.write_bytes(to_line(head | {"originalProject": "outside"}) + b"\n")
+    subagent = write(root, "claude", [prompt("hello")]).parent / ID / "subagents" / "agent-a1.jsonl"
+    subagent.parent.mkdir(parents=True)
+    subagent.write_bytes(to_line(head | {"originalProject": "outside"}) + b"\n")
     done = convert(found(root), tmp_path / "to" / "sessions", "flat")
-    assert done.agents == 1
+    assert done.subagents == 1
     assert [path.name for path in (tmp_path / "to").iterdir()] == ["sessions"]
 
 
@@ -464,9 +464,9 @@ def test_a_kill_leaves_no_session_that_only_looks_whole(root, tmp_path, layout):
     lines = [*many_days(200), *[prompt("x" * 2_000, "2026-03-30T00:00:00Z")] * 2_000]
     home = "flat" if layout == "claude" else "claude"
     log = write(root, home, lines)
-    agent = log.parent / ID / "subagents" / "agent-a1.jsonl"
-    agent.parent.mkdir(parents=True)
-    agent.write_bytes(prompt("I help") + b"\n")
+    subagent = log.parent / ID / "subagents" / "agent-a1.jsonl"
+    subagent.parent.mkdir(parents=True)
+    subagent.write_bytes(prompt("I help") + b"\n")
     dice = random.Random(layout)
     interrupted = 0
     for number in range(4):
@@ -475,7 +475,7 @@ def test_a_kill_leaves_no_session_that_only_looks_whole(root, tmp_path, layout):
             child.stdout.readline()
             time.sleep(dice.uniform(0, 0.5) if number else 0)
             child.send_signal(signal.SIGKILL)
-        standing = [log for log in find_logs(Home(target)) if log.kind != "agent"]
+        standing = [log for log in find_logs(Home(target)) if log.kind != "subagent"]
         if layout == "dated" or not standing:
             interrupted += 1
             with contextlib.suppress(UsageError):  # It exists: the kill came too late.
@@ -483,7 +483,7 @@ def test_a_kill_leaves_no_session_that_only_looks_whole(root, tmp_path, layout):
         back = convert(found(target), tmp_path / f"back-{number}", home)
         there = found(tmp_path / f"back-{number}", back.id)
         assert lines_of(there) == lines
-        assert list(agents_of(there).values()) == [[prompt("I help")]]
+        assert list(subagents_of(there).values()) == [[prompt("I help")]]
     assert interrupted
 
 
@@ -554,15 +554,15 @@ def test_an_archive_is_read_as_its_log(root, tmp_path, layout):
     assert lines_of(there_and_back(tmp_path, found(root), layout)) == lines
 
 
-# -- agents ---------------------------------------------------------------------------------
+# -- subagents ---------------------------------------------------------------------------------
 
 
-def agent_line(agent_id, text="I help"):
+def subagent_line(agent_id, text="I help"):
     return to_line(said("user", text, sessionId=ID, agentId=agent_id, isSidechain=True))
 
 
 @pytest.fixture
-def with_agents(root):
+def with_subagents(root):
     """A session with agents in all places where versions of Claude Code put them."""
     main = write(root, "claude", [prompt("hello")])
     for place, agent_id in [
@@ -572,7 +572,7 @@ def with_agents(root):
     ]:
         path = main.parent / place
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(agent_line(agent_id) + b"\n" + to_line(FLAT["user"]) + b"\n")
+        path.write_bytes(subagent_line(agent_id) + b"\n" + to_line(FLAT["user"]) + b"\n")
     beside = main.parent / ID / "subagents" / "agent-a1.meta.json"
     beside.write_text('{"agentType":"Plan"}')
     return found(root)
@@ -580,59 +580,59 @@ def with_agents(root):
 
 @pytest.mark.parametrize("away", ["dated", "flat"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_agents_go_along_and_come_back_to_their_places(with_agents, tmp_path, away, dialect):
-    done = convert(with_agents, tmp_path / "to", away, dialect=dialect)
-    assert (done.agents, done.records) == (3, 7)
+def test_agents_go_along_and_come_back_to_their_places(with_subagents, tmp_path, away, dialect):
+    done = convert(with_subagents, tmp_path / "to", away, dialect=dialect)
+    assert (done.subagents, done.records) == (3, 7)
     there = found(tmp_path / "to")
-    assert set(agents_of(there)) == {
+    assert set(subagents_of(there)) == {
         f"{ID}/subagents/agent-a1.jsonl",
         f"{ID}/subagents/workflows/run-7/agent-a2.jsonl",
         f"{ID}/subagents/agent-a3.jsonl",
     }
-    assert {agent.kind for agent in there.agents} == {"Plan", None}
+    assert {subagent.kind for subagent in there.subagents} == {"Plan", None}
     convert(there, tmp_path / "back", "claude")
     back = found(tmp_path / "back")
-    assert agents_of(back) == agents_of(with_agents)
-    assert {agent.kind for agent in back.agents} == {"Plan", None}
+    assert subagents_of(back) == subagents_of(with_subagents)
+    assert {subagent.kind for subagent in back.subagents} == {"Plan", None}
 
 
 def test_agents_of_other_dialects_are_told_to_claude_code(root, tmp_path):
     main = write(root, "flat", [to_line(FLAT["user"])], "kite_1")
-    agent = main.parent / "kite_1" / "subagents" / "agent-a1.jsonl"
-    agent.parent.mkdir(parents=True)
-    agent.write_bytes(b"".join(to_line(fields) + b"\n" for fields in FLAT.values()))
+    subagent = main.parent / "kite_1" / "subagents" / "agent-a1.jsonl"
+    subagent.parent.mkdir(parents=True)
+    subagent.write_bytes(b"".join(to_line(fields) + b"\n" for fields in FLAT.values()))
     done = convert(found(root, "kite_1"), tmp_path / "to", "claude")
     there = found(tmp_path / "to", done.id)
-    (path,) = [log.path for log in there.logs if log.kind == "agent"]
+    (path,) = [log.path for log in there.logs if log.kind == "subagent"]
     told = [item.record for item in read_log(path) if item.record.type in ("user", "assistant")]
     assert len(told) == 4
     assert {(record.agent_id, record.is_sidechain, record.session_id) for record in told} == {
         ("a1", True, done.id)
     }
     back = convert(there, tmp_path / "back", "flat")
-    assert agents_of(found(tmp_path / "back", back.id)) == agents_of(found(root, "kite_1"))
+    assert subagents_of(found(tmp_path / "back", back.id)) == subagents_of(found(root, "kite_1"))
 
 
-def test_two_logs_of_one_agent_are_two(with_agents, tmp_path):
-    twin = with_agents.path.parent / ID / "subagents" / "agent-a3.jsonl"
-    twin.write_bytes(agent_line("a3", "I am the other") + b"\n")
-    session = found(with_agents.logs[0].home.path)
-    assert convert(session, tmp_path / "to", "flat").agents == 4
-    lines = sorted(agents_of(session).values())
+def test_two_logs_of_one_agent_are_two(with_subagents, tmp_path):
+    twin = with_subagents.path.parent / ID / "subagents" / "agent-a3.jsonl"
+    twin.write_bytes(subagent_line("a3", "I am the other") + b"\n")
+    session = found(with_subagents.logs[0].home.path)
+    assert convert(session, tmp_path / "to", "flat").subagents == 4
+    lines = sorted(subagents_of(session).values())
     back = there_and_back(tmp_path / "x", session, "flat")
-    assert sorted(agents_of(back).values()) == lines
+    assert sorted(subagents_of(back).values()) == lines
 
 
-def test_agents_that_a_killed_conversion_left_are_no_obstacle(with_agents, tmp_path):
-    done = convert(with_agents, tmp_path / "to", "flat")
+def test_agents_that_a_killed_conversion_left_are_no_obstacle(with_subagents, tmp_path):
+    done = convert(with_subagents, tmp_path / "to", "flat")
     done.paths[0].unlink()
-    again = convert(with_agents, tmp_path / "to", "flat")
-    assert (again.records, again.agents) == (done.records, done.agents)
+    again = convert(with_subagents, tmp_path / "to", "flat")
+    assert (again.records, again.subagents) == (done.records, done.subagents)
     again.paths[0].unlink()
-    agent = tmp_path / "to" / "sessions" / ID / "subagents" / "agent-a1.jsonl"
-    agent.write_bytes(agent.read_bytes() + agent_line("a1", "more") + b"\n")
+    subagent = tmp_path / "to" / "sessions" / ID / "subagents" / "agent-a1.jsonl"
+    subagent.write_bytes(subagent.read_bytes() + subagent_line("a1", "more") + b"\n")
     with pytest.raises(UsageError, match="agent-a1"):
-        convert(with_agents, tmp_path / "to", "flat")
+        convert(with_subagents, tmp_path / "to", "flat")
     assert not again.paths[0].exists()
 
 

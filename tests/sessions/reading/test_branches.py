@@ -45,7 +45,9 @@ def test_a_second_try_is_a_branch_that_parts_where_it_went_back():
 
 def test_an_agent_in_the_same_log_is_no_branch():
     found = tree(record("q"), record("task", None, isSidechain=True))
-    assert [(branch.tip.uuid, branch.is_agents) for branch in branches_of(found)] == [("q", False)]
+    assert [(branch.tip.uuid, branch.is_subagent) for branch in branches_of(found)] == [
+        ("q", False)
+    ]
 
 
 def test_what_only_an_agent_hangs_from_is_in_a_branch():
@@ -55,7 +57,7 @@ def test_what_only_an_agent_hangs_from_is_in_a_branch():
 
 def test_where_all_is_an_agents_its_threads_are_branches():
     found = tree(record("a", isSidechain=True), record("b", isSidechain=True))
-    assert [(branch.tip.uuid, branch.is_agents) for branch in branches_of(found)] == [
+    assert [(branch.tip.uuid, branch.is_subagent) for branch in branches_of(found)] == [
         ("b", True),
         ("a", True),
     ]

@@ -52,7 +52,7 @@ def test_by_author():
         answer("x", None, "m2", isSidechain=True, agentId="a1"),
     )
     assert uuids(by_author(Author.HUMAN, Author.TOOL).records(log)) == ["q", "r"]
-    assert uuids(by_author(Author.AGENT).records(log)) == ["x"]
+    assert uuids(by_author(Author.SUBAGENT).records(log)) == ["x"]
 
 
 def test_a_range_of_time_includes_its_beginning_and_not_its_end():

@@ -29,8 +29,8 @@ with turnlog.open(root).resume(session) as writer:
     for number in range(count):
         writer.append(build.user(f"main {number}"))
         if number == count // 2:
-            with writer.agent("a1b2c3d4") as agent:
-                agent.append_many(build.user(f"agent {n}") for n in range(5))
+            with writer.subagent("a1b2c3d4") as subagent:
+                subagent.append_many(build.user(f"subagent {n}") for n in range(5))
 """
 
 
@@ -100,13 +100,13 @@ def test_another_process_writes_and_an_agent_begins_meanwhile(store, session):
         arguments = [str(store.root), SESSION, "150"]
         subprocess.run([sys.executable, "-c", WRITER, *arguments], check=True, timeout=60)
         follower.wait_for("main 149")
-        follower.wait_for("agent 4")
+        follower.wait_for("subagent 4")
     own = [each.record.text for each in follower.live
            if each.agent_id is None and each.record and each.record.text]  # fmt: skip
-    agents = [each.record.text for each in follower.live
+    subagents = [each.record.text for each in follower.live
               if each.agent_id == "a1b2c3d4" and each.record and each.record.text]  # fmt: skip
     assert own == [f"main {number}" for number in range(150)]
-    assert agents == [f"agent {number}" for number in range(5)]
+    assert subagents == [f"subagent {number}" for number in range(5)]
 
 
 def test_from_the_start_and_from_now(store, session):

@@ -1,4 +1,4 @@
-"""Prompts that wait in the agent's queue, as the operations in the log tell."""
+"""Prompts that wait in the subagent's queue, as the operations in the log tell."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Agents and the calls that made them."""
+"""Subagents and the calls that made them."""
 
 import json
 from pathlib import Path
@@ -25,8 +25,8 @@ def task(call_id, prompt="Look around", **more):
     return call(call_id, "Task", prompt=prompt, subagent_type="Explore", **more)
 
 
-def log_at(tmp_path, agent):
-    return tmp_path / f"agent-{agent}.jsonl"
+def log_at(tmp_path, subagent):
+    return tmp_path / f"agent-{subagent}.jsonl"
 
 
 def test_a_result_tells_surest(tmp_path):
@@ -34,9 +34,9 @@ def test_a_result_tells_surest(tmp_path):
         answer("a", None, "m", task("c1", description="Look")),
         result("r", "a", "c1", toolUseResult={"status": "completed", "agentId": "a1"}),
     )
-    (agent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
-    assert (agent.how, agent.spawn.call_id, agent.spawn.uuid) == (How.RESULT, "c1", "a")
-    assert (agent.kind, agent.description) == ("Explore", "Look")
+    (subagent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    assert (subagent.how, subagent.spawn.call_id, subagent.spawn.uuid) == (How.RESULT, "c1", "a")
+    assert (subagent.kind, subagent.description) == ("Explore", "Look")
 
 
 def test_any_tool_whose_result_names_an_agent_started_it(tmp_path):
@@ -44,12 +44,12 @@ def test_any_tool_whose_result_names_an_agent_started_it(tmp_path):
     main = traces(
         answer("a", None, "m", call("c1", "mcp__crew__delegate", goal="Look around")),
         result("r", "a", "c1", toolUseResult=told),
-        answer("b", "r", "m", call("c2", "mcp__crew__fetch", agent="a1")),
+        answer("b", "r", "m", call("c2", "mcp__crew__fetch", subagent="a1")),
         result("s", "b", "c2", toolUseResult={"agentId": "a1", "output": "a tree"}),
     )
-    (agent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
-    assert (agent.how, agent.spawn.call_id, agent.spawn.uuid) == (How.RESULT, "c1", "a")
-    assert agent.description == "Look"
+    (subagent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    assert (subagent.how, subagent.spawn.call_id, subagent.spawn.uuid) == (How.RESULT, "c1", "a")
+    assert subagent.description == "Look"
 
 
 def test_of_an_agent_that_went_on_the_last_call_of_a_known_tool_counts(tmp_path):
@@ -59,15 +59,15 @@ def test_of_an_agent_that_went_on_the_last_call_of_a_known_tool_counts(tmp_path)
         answer("b", "r", "m", task("c2")),
         result("s", "b", "c2", toolUseResult={"agentId": "a1"}),
     )
-    (agent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
-    assert (agent.spawn.call_id, agent.kind) == ("c2", "Explore")
+    (subagent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    assert (subagent.spawn.call_id, subagent.kind) == ("c2", "Explore")
 
 
 def test_what_a_call_says_itself_counts_before_what_its_result_tells(tmp_path):
     told = traces(result("r", "a", "c1", toolUseResult={"agentId": "a1"}), caller="a2")
     main = traces(answer("a", None, "m", task("c1", description="Look")))
-    agents = {"a1": (log_at(tmp_path, "a1"), traces()), "a2": (log_at(tmp_path, "a2"), told)}
-    found = {agent.id: agent for agent in link_subagents(main, agents)}
+    subagents = {"a1": (log_at(tmp_path, "a1"), traces()), "a2": (log_at(tmp_path, "a2"), told)}
+    found = {subagent.id: subagent for subagent in link_subagents(main, subagents)}
     assert (found["a1"].spawn.caller, found["a1"].description) == (None, "Look")
 
 
@@ -76,37 +76,39 @@ def test_the_meta_file_tells_where_no_result_does(tmp_path):
     path.with_name("agent-a1.meta.json").write_text(
         json.dumps({"agentType": "Plan", "toolUseId": "c1"})
     )
-    (agent,) = link_subagents(traces(answer("a", None, "m", task("c1"))), {"a1": (path, traces())})
-    assert (agent.how, agent.kind) == (How.META, "Plan")
+    (subagent,) = link_subagents(
+        traces(answer("a", None, "m", task("c1"))), {"a1": (path, traces())}
+    )
+    assert (subagent.how, subagent.kind) == (How.META, "Plan")
 
 
 def test_a_meta_file_that_is_not_json_is_passed_over(tmp_path):
     path = log_at(tmp_path, "a1")
     path.with_name("agent-a1.meta.json").write_bytes(b"\xff{")
-    (agent,) = link_subagents(Traces(), {"a1": (path, traces())})
-    assert agent.is_orphan
+    (subagent,) = link_subagents(Traces(), {"a1": (path, traces())})
+    assert subagent.is_orphan
 
 
 def test_progress_tells_of_an_agent_that_never_finished(tmp_path):
     progress = record("p", "a", "progress", parentToolUseID="c1", toolUseID="agent_1")
     progress["data"] = {"type": "agent_progress", "agentId": "a1", "prompt": "Look around"}
     main = traces(answer("a", None, "m", task("c1")), progress)
-    (agent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
-    assert agent.how is How.PROGRESS
+    (subagent,) = link_subagents(main, {"a1": (log_at(tmp_path, "a1"), traces())})
+    assert subagent.how is How.PROGRESS
 
 
 def test_an_equal_prompt_is_a_guess_and_says_so(tmp_path):
     first = record("q", message={"role": "user", "content": "Look around"}, isSidechain=True)
-    agents = {"a1": (log_at(tmp_path, "a1"), traces(first, caller="a1"))}
-    (agent,) = link_subagents(traces(answer("a", None, "m", task("c1"))), agents)
-    assert agent.how is How.PROMPT
+    subagents = {"a1": (log_at(tmp_path, "a1"), traces(first, caller="a1"))}
+    (subagent,) = link_subagents(traces(answer("a", None, "m", task("c1"))), subagents)
+    assert subagent.how is How.PROMPT
 
 
 def test_one_call_is_not_guessed_for_two_agents(tmp_path):
     first = record("q", message={"role": "user", "content": "Look around"}, isSidechain=True)
-    agents = {name: (log_at(tmp_path, name), traces(first)) for name in ("a1", "a2")}
-    found = link_subagents(traces(answer("a", None, "m", task("c1"))), agents)
-    assert [agent.how for agent in found] == [How.PROMPT, None]
+    subagents = {name: (log_at(tmp_path, name), traces(first)) for name in ("a1", "a2")}
+    found = link_subagents(traces(answer("a", None, "m", task("c1"))), subagents)
+    assert [subagent.how for subagent in found] == [How.PROMPT, None]
 
 
 def test_agents_call_agents(tmp_path):
@@ -118,11 +120,11 @@ def test_agents_call_agents(tmp_path):
         result("y", "x", "c2", toolUseResult={"agentId": "a2"}),
         caller="a1",
     )
-    agents = {
+    subagents = {
         "a1": (log_at(tmp_path, "a1"), inner),
         "a2": (log_at(tmp_path, "a2"), traces(caller="a2")),
     }
-    found = {agent.id: agent for agent in link_subagents(main, agents)}
+    found = {subagent.id: subagent for subagent in link_subagents(main, subagents)}
     assert found["a1"].spawn.caller is None
     assert found["a2"].spawn.caller == "a1"
 
@@ -135,15 +137,18 @@ def asks(uuid, prompt, **fields):
     return side(uuid, message={"role": "user", "content": prompt}, **fields)
 
 
-def linked(main, agents=()):
-    found = link_subagents(main, dict(agents), Path("main.jsonl"))
-    return {agent.id: (agent.spawn.call_id if agent.spawn else None, agent.how) for agent in found}
+def linked(main, subagents=()):
+    found = link_subagents(main, dict(subagents), Path("main.jsonl"))
+    return {
+        subagent.id: (subagent.spawn.call_id if subagent.spawn else None, subagent.how)
+        for subagent in found
+    }
 
 
 def test_of_equal_prompts_a_sidechain_has_the_call_that_waits():
     main = traces(
         answer("a", None, "m", task("c1"), task("c2", "Other")),
-        result("r", "a", "c1"),  # It failed before an agent began.
+        result("r", "a", "c1"),  # It failed before a subagent began.
         answer("b", "r", "n", task("c3")),
         asks("s", "Look around"),
         asks("t", "Look around"),
@@ -177,7 +182,7 @@ def test_sidechains_call_agents():
         answer("x", "s", "m", task("c1", "Look closer"), isSidechain=True, agentId="a1"),
         asks("t", "Look closer"),
     )
-    found = {agent.id: agent for agent in link_subagents(main, {}, Path("main.jsonl"))}
+    found = {subagent.id: subagent for subagent in link_subagents(main, {}, Path("main.jsonl"))}
     assert (found["t"].spawn.call_id, found["t"].spawn.caller) == ("c1", "a1")
 
 
@@ -202,7 +207,10 @@ def home(tmp_path):
 
 def test_a_session_finds_its_agents_in_its_directory_and_beside_it(home):
     session = Session.find(home, "3333")
-    assert {agent.id: agent.how for agent in session.agents} == {"a1": How.RESULT, "old": None}
+    assert {subagent.id: subagent.how for subagent in session.subagents} == {
+        "a1": How.RESULT,
+        "old": None,
+    }
 
 
 def test_records_are_read_back_by_their_place(home):
@@ -217,7 +225,7 @@ def test_a_session_that_lost_its_main_log_says_so(home):
     orphaned = Session.find(home, ID)
     with pytest.raises(NotFound, match="lost its main log"):
         _ = orphaned.path
-    assert {agent.id for agent in orphaned.agents} == {"a1", "old"}
+    assert {subagent.id for subagent in orphaned.subagents} == {"a1", "old"}
 
 
 def test_a_compressed_session_reads_like_a_plain_one(home):

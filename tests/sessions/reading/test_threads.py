@@ -22,7 +22,7 @@ def test_the_newest_leaf_of_the_main_agent_is_resumed():
         record("a"),
         record("b", "a", "assistant"),
         record("c", "b"),
-        record("agent", "b", isSidechain=True),
+        record("subagent", "b", isSidechain=True),
     )
     assert main_tip(found).uuid == "c"
 

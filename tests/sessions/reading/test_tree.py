@@ -37,8 +37,8 @@ def test_a_missing_parent_is_bridged_to_the_record_before_it():
 
 
 def test_a_bridge_does_not_lead_into_an_agents_records():
-    agent = record("x", None, isSidechain=True, agentId="a1")
-    found = tree(record("a"), agent, record("d", "lost"))
+    subagent = record("x", None, isSidechain=True, agentId="a1")
+    found = tree(record("a"), subagent, record("d", "lost"))
     assert found.by_uuid["d"].parent.uuid == "a"
 
 

@@ -153,7 +153,7 @@ def test_two_files_of_one_name_are_not_guessed_between(home):
 
 def test_agents_edits_are_the_sessions(home):
     log(home, ID, prompt("q"))
-    log(home, ID, *edit("e", None, f"{PROJECT}/a.py", structuredPatch=[]), agent="a1")
+    log(home, ID, *edit("e", None, f"{PROJECT}/a.py", structuredPatch=[]), subagent="a1")
     (file,) = files_of(home).files.values()
     assert (file.edits[0].agent_id, file.shown, file.versions) == ("a1", "a.py", ())
 

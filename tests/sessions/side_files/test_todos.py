@@ -44,13 +44,13 @@ def test_a_session_has_the_todos_of_all_its_agents_main_first(home):
     write(home, f"todos/{ID}-agent-a753668.json", [todo("Look", activeForm="Looking")])
     main_file(home, [todo("Prune"), todo("Water", status="completed")])
     write(home, f"todos/{OTHER}-agent-{OTHER}.json", [todo("Not ours")])
-    main, agent = todos_of(home, ID)
+    main, subagent = todos_of(home, ID)
     assert main.is_main
     assert [(each.content, each.state) for each in main.todos] == [
         ("Prune", "pending"),
         ("Water", "completed"),
     ]
-    assert (agent.agent_id, agent.todos[0].active_form) == ("a753668", "Looking")
+    assert (subagent.agent_id, subagent.todos[0].active_form) == ("a753668", "Looking")
     assert main.problem is None
     assert main.changed_at.tzinfo is not None
 
@@ -105,14 +105,14 @@ def test_a_fifo_or_a_broken_link_is_no_list(home):
 
 def test_orphans_are_lists_whose_session_or_agent_has_no_log(home):
     log(home, ID, prompt("q"))
-    log(home, ID, prompt("x", isSidechain=True), agent="a1")
+    log(home, ID, prompt("x", isSidechain=True), subagent="a1")
     beside_it = prompt("y", sessionId=ID, isSidechain=True)
     write(home, "projects/-home-ada-orchard/agent-old.jsonl", json.dumps(beside_it) + "\n")
-    for agent in (ID, "a1", "old", "gone"):
-        write(home, f"todos/{ID}-agent-{agent}.json", [todo("x")])
+    for subagent in (ID, "a1", "old", "gone"):
+        write(home, f"todos/{ID}-agent-{subagent}.json", [todo("x")])
     write(home, f"todos/{OTHER}-agent-{OTHER}.json", [todo("x")])
     found = {(each.session_id, each.agent_id): each.lost for each in orphans(home)}
-    assert found == {(ID, "gone"): "agent", (OTHER, OTHER): "session"}
+    assert found == {(ID, "gone"): "subagent", (OTHER, OTHER): "session"}
     assert len(all_todos(home)) == 5
 
 
@@ -128,7 +128,7 @@ def test_an_id_that_holds_the_separator_is_read_by_the_logs(home):
     log(home, "a-agent-b", prompt("q"))
     write(home, "todos/a-agent-b-agent-c.json", [todo("x")])
     (found,) = all_todos(home)
-    assert (found.session_id, found.agent_id, found.lost) == ("a-agent-b", "c", "agent")
+    assert (found.session_id, found.agent_id, found.lost) == ("a-agent-b", "c", "subagent")
 
 
 def test_tasks_come_in_the_order_of_their_numbers(home):

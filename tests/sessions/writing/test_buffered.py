@@ -133,11 +133,11 @@ def test_totals_metadata_title_and_marks_come_behind_what_waits(store):
 
 
 def test_agents_wait_as_well(store):
-    with buffered(store) as session, session.agent("a1") as agent:
-        agent.append(turnlog.build.user("look"))
-        assert (agent.agent_id, agent.waiting, session.waiting) == ("a1", 1, 0)
-        assert agent.path != session.path
-    (found,) = store.session(session.session_id).agents
+    with buffered(store) as session, session.subagent("a1") as subagent:
+        subagent.append(turnlog.build.user("look"))
+        assert (subagent.agent_id, subagent.waiting, session.waiting) == ("a1", 1, 0)
+        assert subagent.path != session.path
+    (found,) = store.session(session.session_id).subagents
     assert found.id == "a1"
     assert b"look" in found.path.read_bytes()
 

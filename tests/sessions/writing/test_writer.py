@@ -136,13 +136,13 @@ def test_an_agent_has_a_log_of_its_own_in_the_same_session(store):
         asked = build.call("Task", {"prompt": "Look", "subagent_type": "Explore"})
         session.append(build.user("Go"))
         session.append(build.assistant([asked], model="m"))
-        with session.agent("a753668") as agent:
-            agent.append(build.user("Look"))
+        with session.subagent("a753668") as subagent:
+            subagent.append(build.user("Look"))
         session.append(build.result(asked["id"], "done", detail={"agentId": "a753668"}))
-    assert agent.path.name == "agent-a753668.jsonl"
-    (record,) = said(agent.path)
+    assert subagent.path.name == "agent-a753668.jsonl"
+    (record,) = said(subagent.path)
     assert (record.session_id, record.agent_id, record.is_sidechain) == (ID, "a753668", True)
-    (linked,) = store.session(ID).agents
+    (linked,) = store.session(ID).subagents
     assert linked.spawn.call_id == asked["id"]
 
 

@@ -31,7 +31,7 @@ class ConvertDocument(Struct, kw_only=True):
     """Records that were told in another dialect; each keeps what it was."""
     damage: int
     """Ranges of the source that hold no record, and were left behind."""
-    agents: int
+    subagents: int
 
 
 @click.command(
@@ -78,7 +78,7 @@ def command(
 ) -> int:
     """Copy a session into another layout. The old session is not touched.
 
-    Nothing is lost: converted back, its records are what they were, byte for byte. Agents' logs
+    Nothing is lost: converted back, its records are what they were, byte for byte. Subagents' logs
     go along; todos, plans and file history stay where they are.
 
     SESSION is the beginning of a session's id, or "latest".
@@ -97,7 +97,7 @@ def command(
         records=done.records,
         rewritten=done.rewritten,
         damage=done.damage,
-        agents=done.agents,
+        subagents=done.subagents,
     )
     if as_json:
         show_json(document)
@@ -112,10 +112,10 @@ def _in_layout(session: Session, layout: LayoutName | None) -> Session:
 
     if layout is None:
         return session
-    logs = [log for log in session.logs if log.kind == "agent" or log.layout == layout]
+    logs = [log for log in session.logs if log.kind == "subagent" or log.layout == layout]
     chosen = Session(session.id, logs)
     if not chosen.main_logs:
-        there = ", ".join(sorted({log.layout for log in session.logs if log.kind != "agent"}))
+        there = ", ".join(sorted({log.layout for log in session.logs if log.kind != "subagent"}))
         raise NotFound(
             f"session {session.id} has no log in the layout {layout}", hint=f"it has one in {there}"
         )
@@ -126,9 +126,9 @@ def _show(document: ConvertDocument) -> None:
     from turnlog.cli.terminal.console import console, counted, safe, short_path
 
     out = console()
-    agents = f", {counted(document.agents, 'agent')}" if document.agents else ""
+    subagents = f", {counted(document.subagents, 'subagent')}" if document.subagents else ""
     records = counted(document.records, "record")
-    out.print(f"[green]✓[/] {safe(document.id)} with {records}{agents}")
+    out.print(f"[green]✓[/] {safe(document.id)} with {records}{subagents}")
     for path in document.paths[:_SHOWN]:
         out.print(f"  {short_path(path)}", soft_wrap=True)
     if len(document.paths) > _SHOWN:

@@ -40,7 +40,7 @@ class EditRow(Struct, kw_only=True):
 
     tool: str
     record: str | None
-    agent: str | None
+    subagent: str | None
     at: datetime | None
     added: int | None
     removed: int | None
@@ -289,7 +289,7 @@ def _file_row(file: TouchedFile) -> TouchedFileRow:
             EditRow(
                 tool=edit.tool,
                 record=edit.uuid,
-                agent=edit.agent_id,
+                subagent=edit.agent_id,
                 at=edit.at,
                 added=edit.added,
                 removed=edit.removed,
@@ -392,7 +392,7 @@ def _show_one(out: Console, row: TouchedFileRow) -> None:
         out.print(f"  {_version(version)} [dim]at {messages}{more}[/]")
     for edit in row.edits:
         at = when(edit.at)
-        whose = f" agent {safe(edit.agent)}" if edit.agent else ""
+        whose = f" subagent {safe(edit.subagent)}" if edit.subagent else ""
         changed = "" if edit.added is None else f" [green]+{edit.added}[/] [red]-{edit.removed}[/]"
         out.print(f"  [cyan]{safe(edit.tool)}[/] [dim]{at}[/]{changed}{whose}")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SubagentInfo(Struct, kw_only=True):
-    """An agent of a session and the call that made it."""
+    """A subagent of a session and the call that made it."""
 
     id: str
     kind: str | None
@@ -57,7 +57,7 @@ class SessionDocument(Struct, kw_only=True):
     pinned: bool
     git_commit: str | None
     messages: int
-    """API responses, each counted once, its agents' included."""
+    """API responses, each counted once, its subagents' included."""
     input: int
     output: int
     cache_write_5m: int
@@ -85,9 +85,9 @@ class SessionDocument(Struct, kw_only=True):
     """Records that name other sessions, by session."""
     queued: list[QueuedRow]
     """Prompts that wait, the oldest first; where nothing runs any more, for ever."""
-    is_agents: bool
-    """Its log is an agent's alone: no list tells of it."""
-    agents: list[SubagentInfo]
+    is_subagent: bool
+    """Its log is a subagent's alone: no list tells of it."""
+    subagents: list[SubagentInfo]
     logs: list[str]
 
 
@@ -103,7 +103,7 @@ Examples:
 @home_option
 @json_option
 def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
-    """Show what is known of a session: its project, times, records, branches and agents.
+    """Show what is known of a session: its project, times, records, branches and subagents.
 
     SESSION is the beginning of a session's id, or "latest".
     """
@@ -174,16 +174,16 @@ def describe(
         conflicts=len(session.conflicts),
         carried=session.carried,
         queued=[QueuedRow(text=prompt.text, at=prompt.at) for prompt in session.queued],
-        is_agents=found.is_sidechain,
-        agents=[
+        is_subagent=found.is_sidechain,
+        subagents=[
             SubagentInfo(
-                id=agent.id,
-                kind=agent.kind,
-                description=agent.description,
-                call=agent.spawn.call_id if agent.spawn else None,
-                found_by=agent.how.value if agent.how else None,
+                id=subagent.id,
+                kind=subagent.kind,
+                description=subagent.description,
+                call=subagent.spawn.call_id if subagent.spawn else None,
+                found_by=subagent.how.value if subagent.how else None,
             )
-            for agent in session.agents
+            for subagent in session.subagents
         ],
         logs=[str(log.path) for log in session.logs],
     )
@@ -250,19 +250,19 @@ def _show(found: SessionDocument) -> None:
     for name, value in rows:
         if value:
             show_value(out, name, safe(value))
-    for agent in found.agents:
-        what = agent.description or agent.kind or ""
-        how = f"known by its {agent.found_by}" if agent.found_by else "its call is not known"
-        show_value(out, "agent", f"{safe(agent.id)}  {safe(what)} [dim]({how})[/]")
+    for subagent in found.subagents:
+        what = subagent.description or subagent.kind or ""
+        how = f"known by its {subagent.found_by}" if subagent.found_by else "its call is not known"
+        show_value(out, "subagent", f"{safe(subagent.id)}  {safe(what)} [dim]({how})[/]")
     for log in found.logs:
         out.print(f" [bold]{'log':<10}[/]{short_path(log)}", soft_wrap=True)
 
 
 def _records(found: SessionDocument) -> str:
-    if found.agents and not found.records:
-        return "its main log is gone; only its agents' are left"
-    if found.is_agents:
-        return f"{found.records:,}, of an agent alone: no list tells of it"
+    if found.subagents and not found.records:
+        return "its main log is gone; only its subagents' are left"
+    if found.is_subagent:
+        return f"{found.records:,}, of a subagent alone: no list tells of it"
     return f"{found.records:,}, of which {found.thread_records:,} in the main thread"
 
 

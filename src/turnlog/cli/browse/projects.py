@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Written out, since what knows them is imported only when it is asked; a test compares.
 SORTS: Final = (
-    "active", "path", "sessions", "prompts", "messages", "tokens", "agents", "size",
+    "active", "path", "sessions", "prompts", "messages", "tokens", "subagents", "size",
 )  # fmt: skip
 
 
@@ -62,8 +62,8 @@ def command(
     """List the directories that sessions worked in, the one where something happened last first.
 
     With --since and --until sessions that were active then count, each with all it has, also what
-    its agents used. For costs, and for what was used in a certain time to the minute, see: turnlog
-    cost project
+    its subagents used. For costs, and for what was used in a certain time to the minute, see:
+    turnlog cost project
     """
     from turnlog.api.indexed_sessions import list_projects
     from turnlog.cli.index_access import open_index
@@ -100,7 +100,7 @@ _FIGURES: Final[tuple[tuple[str, int, _Justify], ...]] = (
     ("tokens", 7, "right"),
     ("active", 10, "right"),
     ("messages", 8, "right"),
-    ("agents", 6, "right"),
+    ("subagents", 9, "right"),
     ("size", 9, "right"),
     ("began", 10, "right"),
     ("models", 30, "left"),
@@ -178,7 +178,7 @@ def _cells(row: ProjectRow, now: datetime) -> dict[str, str]:
         "tokens": short_count(row.tokens),
         "active": age(now, row.last_at),
         "messages": f"{row.messages:,}",
-        "agents": f"{row.agents:,}",
+        "subagents": f"{row.subagents:,}",
         "size": size(row.size_bytes),
         "began": age(now, row.first_at),
         "models": safe(", ".join(dict.fromkeys(map(short_model, row.models)))),

@@ -39,7 +39,7 @@ class Hindrance(StrEnum):
     DIRECTORY_GONE = "directory_gone"
     ELSEWHERE = "elsewhere"  # The log is not where Claude Code looks for it.
     RUNNING = "running"  # A process has it open.
-    AGENTS = "agents"  # The log is an agent's alone, and no list tells of it.
+    SUBAGENTS = "subagents"  # The log is a subagent's alone, and no list tells of it.
     NO_PROGRAM = "no_program"  # Claude Code is not on the PATH.
 
 
@@ -228,8 +228,8 @@ def _not_listed(session: Session, found: SessionSummary) -> list[Obstacle]:
         return []
     return [
         Obstacle(
-            kind=Hindrance.AGENTS,
-            message=f"{session.id[:8]} is the log of an agent alone, and no session to go on with",
+            kind=Hindrance.SUBAGENTS,
+            message=f"{session.id[:8]} is a subagent's log, not a session to resume",
             hint="turnlog resume lists the sessions to choose from",
         )
     ]

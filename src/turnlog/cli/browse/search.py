@@ -205,7 +205,7 @@ class _HitPage:
         from turnlog.cli.terminal.console import when
 
         what = f"{hit.kind} {hit.tool}" if hit.tool else hit.kind
-        marks = [name for name, is_so in (("agent", hit.agent), ("gone", hit.gone)) if is_so]
+        marks = [name for name, is_so in (("subagent", hit.subagent), ("gone", hit.gone)) if is_so]
         label = " ".join(filter(None, [when(hit.at), what, *marks]))
         pieces = [(f"  {label}", _DIM)]
         if hit.is_error:

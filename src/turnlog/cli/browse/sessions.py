@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # Written out, since what knows them is imported only when it is asked; a test compares.
 SORTS: Final = (
-    "active", "started", "title", "records", "prompts", "tokens", "agents", "duration", "size",
+    "active", "started", "title", "records", "prompts", "tokens", "subagents", "duration", "size",
 )  # fmt: skip
 STATES: Final = ("created", "active", "resumed", "expired", "deleted")
 _TITLE_AT_LEAST: Final = 20
@@ -63,7 +63,7 @@ Examples:
 @click.option("--tag", metavar="TAG", help="Only those with this tag.")
 @click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
 @click.option("--damaged", is_flag=True, help="Only those with damage in their logs.")
-@click.option("--with-agents", is_flag=True, help="Only those that had subagents.")
+@click.option("--with-subagents", is_flag=True, help="Only those that had subagents.")
 @click.option("--archived", is_flag=True, help="Those that are archived, and no others.")
 @click.option("--gone", is_flag=True, help="Only those whose log is gone at its source.")
 @click.option(
@@ -151,11 +151,11 @@ def _unknown(index: Index, asked: dict[str, Any]) -> str:
     return "; ".join(filter(None, told))
 
 
-def _filters(*, damaged: bool, with_agents: bool, **others: Any) -> dict[str, Any]:
+def _filters(*, damaged: bool, with_subagents: bool, **others: Any) -> dict[str, Any]:
     """Return what was asked for in the words of `list_indexed`."""
     return others | {
         "has_damage": damaged or None,
-        "has_agents": with_agents or None,
+        "has_subagents": with_subagents or None,
         "now": datetime.now(UTC),
     }
 
@@ -257,7 +257,7 @@ def _more(rows: Any, now: datetime, *, sort: str, wide: bool, room: int) -> list
         "records": _Column("records", 7, lambda row: f"{row.records:,}"),
         "prompts": _Column("prompts", 7, lambda row: f"{row.prompts:,}"),
         "tokens": _Column("tokens", 7, lambda row: short_count(row.tokens)),
-        "agents": _Column("agents", 6, lambda row: f"{row.agents:,}"),
+        "subagents": _Column("subagents", 9, lambda row: f"{row.subagents:,}"),
         "duration": _Column("lasted", 8, _lasted),
         "size": _Column("size", 9, lambda row: size(row.size_bytes)),
         "model": _Column("model", 16, lambda row: safe(short_models(row.models)), "left"),
@@ -283,7 +283,11 @@ def _cells(row: SessionRow | IndexedSession, now: datetime) -> tuple[tuple[str, 
     from turnlog.cli.terminal.console import age, safe, titled
 
     title = titled(row.title)
-    agents = f" [dim]+{row.agents} agent{'s' if row.agents > 1 else ''}[/]" if row.agents else ""
+    subagents = (
+        f" [dim]+{row.subagents} subagent{'s' if row.subagents > 1 else ''}[/]"
+        if row.subagents
+        else ""
+    )
     title = "".join(f"[{style}]({mark})[/] " for style, mark in _marks(row)) + title
     if row.running is not None:
         title = f"[green]● {safe(row.running)}[/] {title}"
@@ -294,7 +298,7 @@ def _cells(row: SessionRow | IndexedSession, now: datetime) -> tuple[tuple[str, 
         age(now, row.last_active_at),
         f"[cyan]{safe(project_name(row.project))}[/]",
     )
-    return first, f"{title}{agents}"
+    return first, f"{title}{subagents}"
 
 
 def _marks(row: Any) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ _FILTERS: Final = {
     "since": "since",
     "until": "until",
 }
-_AUTHORS: Final = ("human", "assistant", "tool", "agent", "caller", "program")
+_AUTHORS: Final = ("human", "assistant", "tool", "subagent", "caller", "program")
 
 
 def _span(
@@ -93,7 +93,7 @@ Examples:
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only records of this type.")
 @since_option
 @until_option
-@click.option("--agents", is_flag=True, help="Also show what each agent did, below its call.")
+@click.option("--subagents", is_flag=True, help="Also show what each subagent did, below its call.")
 @click.option("--thinking", is_flag=True, help="Also show what the model thought.")
 @click.option("--full", is_flag=True, help="Show long pastes and summaries whole.")
 @click.option("--raw", is_flag=True, help="Print the lines of the log instead.")
@@ -113,8 +113,8 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     session = readable_session(Session.find(places, name))
     if not session.main_logs:
         if options["raw"]:
-            session.path  # noqa: B018 - An error: its agents are all there is to show.
-        options["agents"] = options["at"] is None
+            session.path  # noqa: B018 - An error: its subagents are all there is to show.
+        options["subagents"] = options["at"] is None
     if options["branches"]:
         from turnlog.cli.browse.show_document import branches_document
 
@@ -133,7 +133,7 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     elif options["as_json"]:
         from turnlog.cli.browse.show_document import document_of
 
-        show_json(document_of(view, agents=options["agents"], thinking=options["thinking"]))
+        show_json(document_of(view, subagents=options["subagents"], thinking=options["thinking"]))
     else:
         return _show(view, places, options)
     return 0
@@ -197,20 +197,20 @@ def _show(view: Selection, homes: tuple[Home, ...], options: dict[str, Any]) -> 
     from turnlog.sessions.state import is_being_written
 
     out, session = console(), view.session
-    agents = session.agents if options["agents"] else ()
+    subagents = session.subagents if options["subagents"] else ()
     shown = Transcript(
         out,
         thinking=options["thinking"],
         full=options["full"],
         gaps=view.gaps,
-        agents=subagents_by_call(agents),
-        read_agent=view.agent_pairs,
+        subagents=subagents_by_call(agents),
+        read_subagent=view.subagent_pairs,
         is_cut=view.next is not None,
         is_live=lambda: (
             bool(session.main_logs) and is_being_written(session.id, session.path, homes)
         ),
     )
-    steps = chain(_show_view(shown, view), _show_others(shown, view, agents))
+    steps = chain(_show_view(shown, view), _show_others(shown, view, subagents))
     for _ in steps:
         pass
     if shown.is_blank:
@@ -227,10 +227,10 @@ def _show_view(shown: Transcript, view: Selection) -> Iterator[None]:
     from turnlog.cli.terminal.console import counted, safe, when
     from turnlog.records.timestamps import instant
 
-    if view.agent is not None:
-        what = safe(view.agent.description or view.agent.kind or "")
-        where = "log" if view.agent.sidechain is None else "sidechain"
-        shown.rule(f"in the {where} of agent {safe(view.agent.id)} {what}".rstrip())
+    if view.subagent is not None:
+        what = safe(view.subagent.description or view.subagent.kind or "")
+        where = "log" if view.subagent.sidechain is None else "sidechain"
+        shown.rule(f"in the {where} of subagent {safe(view.subagent.id)} {what}".rstrip())
     digest = view.context.digest if view.context else None
     if digest is not None and view.context is not None:
         if digest.kept_come_first:
@@ -256,23 +256,23 @@ def _show_view(shown: Transcript, view: Selection) -> Iterator[None]:
 
 
 def _show_others(
-    shown: Transcript, view: Selection, agents: tuple[Subagent, ...]
+    shown: Transcript, view: Selection, subagents: tuple[Subagent, ...]
 ) -> Iterator[None]:
-    """Show the agents that no call on the screen has made."""
+    """Show the subagents that no call on the screen has made."""
     from turnlog.cli.terminal.console import counted
 
-    left = [agent for agent in agents if agent.id not in shown.shown]
+    left = [subagent for subagent in subagents if subagent.id not in shown.shown]
     if view.is_part:
-        elsewhere = [agent for agent in left if agent.spawn is not None]
-        left = [agent for agent in left if agent.spawn is None]
+        elsewhere = [subagent for subagent in left if subagent.spawn is not None]
+        left = [subagent for subagent in left if subagent.spawn is None]
         if elsewhere:
-            shown.rule(f"{counted(len(elsewhere), 'agent')} of calls outside this part")
+            shown.rule(f"{counted(len(elsewhere), 'subagent')} of calls outside this part")
     if left and not view.session.main_logs:
-        shown.rule("its main log is gone; this is what its agents did")
+        shown.rule("its main log is gone; this is what its subagents did")
     elif left:
-        shown.rule("agents of calls that are not above")
-    for agent in left:
-        shown.agent(agent)
+        shown.rule("subagents of calls that are not above")
+    for subagent in left:
+        shown.subagent(subagent)
         yield
     yield
 
@@ -286,9 +286,13 @@ def _show_branches(rows: list[BranchRow], session_id: str) -> None:
         out.print("Nothing was said.")
         return
     for row in rows:
-        mark = "[green]●[/]" if row.is_main else "[magenta]○[/]" if row.is_agents else "○"
+        mark = "[green]●[/]" if row.is_main else "[magenta]○[/]" if row.is_subagent else "○"
         what = (
-            "[green]main[/]" if row.is_main else "[magenta]an agent's[/]" if row.is_agents else ""
+            "[green]main[/]"
+            if row.is_main
+            else "[magenta]a subagent's[/]"
+            if row.is_subagent
+            else ""
         )
         count = counted(row.steps, "step")
         if row.parting is not None:

@@ -82,7 +82,7 @@ class GapRow(Struct, kw_only=True):
 
 
 class SubagentShown(Struct, kw_only=True):
-    """An agent, the call that made it, and what it did."""
+    """A subagent, the call that made it, and what it did."""
 
     id: str
     kind: str | None
@@ -97,7 +97,7 @@ class BranchRow(Struct, kw_only=True):
     tip: str
     at: datetime | None
     is_main: bool
-    is_agents: bool
+    is_subagent: bool
     steps: int
     own_steps: int
     """Prompts, responses and results; and those that stand in no branch before it."""
@@ -111,8 +111,8 @@ class ShowDocument(Struct, kw_only=True):
 
     session: str
     view: ViewName | None = None
-    agent: str | None = None
-    """The agent in whose log the records stand; null for the main log."""
+    subagent: str | None = None
+    """The subagent in whose log the records stand; null for the main log."""
     records: list[RecordRow] = field(default_factory=list)
     earlier: int | None = 0
     """How many steps were left out before these; null if nobody has counted."""
@@ -121,25 +121,27 @@ class ShowDocument(Struct, kw_only=True):
     total: int | None = None
     context: ContextRow | None = None
     gaps: list[GapRow] = field(default_factory=list)
-    agents: list[SubagentShown] = field(default_factory=list)
+    subagents: list[SubagentShown] = field(default_factory=list)
     branches: list[BranchRow] = field(default_factory=list)
 
 
-def document_of(view: Selection, *, agents: bool, thinking: bool) -> ShowDocument:
+def document_of(view: Selection, *, subagents: bool, thinking: bool) -> ShowDocument:
     """Return a view as a document."""
     kept = list(_rows(view.kept_pairs(), view, thinking=thinking))
     return ShowDocument(
         session=view.session.id,
         view=view.name,
-        agent=view.agent.id if view.agent else None,
+        subagent=view.subagent.id if view.subagent else None,
         records=[*kept, *_rows(view.pairs(), view, thinking=thinking)],
         earlier=view.earlier,
         next=view.next,
         total=view.total,
         context=_context(view.context),
         gaps=[_gap(gap) for gap in view.gaps.values()],
-        agents=[_agent(view, agent, thinking=thinking) for agent in view.session.agents]
-        if agents
+        subagents=[
+            _subagent(view, subagent, thinking=thinking) for subagent in view.session.subagents
+        ]
+        if subagents
         else [],
     )
 
@@ -159,7 +161,7 @@ def branches_document(session: Session) -> ShowDocument:
             tip=branch.tip.uuid,
             at=tips.get(branch.tip.uuid),
             is_main=branch.is_main,
-            is_agents=branch.is_agents,
+            is_subagent=branch.is_subagent,
             steps=branch.steps,
             own_steps=branch.own_steps,
             parting=branch.parting.uuid if branch.parting else None,
@@ -264,12 +266,14 @@ def _gap(gap: Gap) -> GapRow:
     )
 
 
-def _agent(view: Selection, agent: Subagent, *, thinking: bool) -> SubagentShown:
-    records = [_row(None, record, {}, thinking=thinking) for _, record in view.agent_pairs(agent)]
+def _subagent(view: Selection, subagent: Subagent, *, thinking: bool) -> SubagentShown:
+    records = [
+        _row(None, record, {}, thinking=thinking) for _, record in view.subagent_pairs(subagent)
+    ]
     return SubagentShown(
-        id=agent.id,
-        kind=agent.kind,
-        description=agent.description,
-        call=agent.spawn.call_id if agent.spawn else None,
+        id=subagent.id,
+        kind=subagent.kind,
+        description=subagent.description,
+        call=subagent.spawn.call_id if subagent.spawn else None,
         records=records,
     )

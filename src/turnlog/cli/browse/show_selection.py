@@ -72,8 +72,8 @@ class Selection(Struct):
     next: int | None = None
     """The number of the step that follows it, if any does."""
     total: int | None = None
-    agent: Subagent | None = None
-    """The agent whose records it shows; None for the session itself."""
+    subagent: Subagent | None = None
+    """The subagent whose records it shows; None for the session itself."""
 
     @property
     def is_part(self) -> bool:
@@ -90,15 +90,21 @@ class Selection(Struct):
         """Read the records that a context keeps from before it."""
         return self.read(self.kept)
 
-    def agent_pairs(self, agent: Subagent) -> Iterator[Pair]:
-        """Read the records of an agent."""
-        found = self.session.agent_records(agent, whole_thread(self.session.agent_tree(agent)))
+    def subagent_pairs(self, subagent: Subagent) -> Iterator[Pair]:
+        """Read the records of a subagent."""
+        found = self.session.subagent_records(
+            subagent, whole_thread(self.session.subagent_tree(subagent))
+        )
         return ((node, record) for node, record in self.only.pairs(found))
 
     def read(self, nodes: list[Node]) -> Iterator[tuple[Node, Record]]:
         """Read the records of *nodes*, as far as they are wanted."""
-        session, agent = self.session, self.agent
-        found = session.records(nodes) if agent is None else session.agent_records(agent, nodes)
+        session, subagent = self.session, self.subagent
+        found = (
+            session.records(nodes)
+            if subagent is None
+            else session.subagent_records(subagent, nodes)
+        )
         return ((node, record) for node, record in self.only.pairs(found))
 
 
@@ -137,7 +143,7 @@ def _thread(session: Session, asked: ShowOptions) -> Selection:
     tip = None
     if asked.thread not in (None, "whole", "main"):
         tip = find_record(tree, asked.thread or "")
-        view.agent = session.sidechain_agents.get(tip.uuid) if tip.is_sidechain else None
+        view.subagent = session.sidechain_subagents.get(tip.uuid) if tip.is_sidechain else None
     if asked.context:
         view.name, view.context = "context", context_of(tree, session.records, tip)
         view.nodes = view.context.nodes
@@ -155,7 +161,7 @@ def _thread(session: Session, asked: ShowOptions) -> Selection:
 
 def _ancestry(session: Session, asked: ShowOptions, at: str) -> Selection:
     """Return what leads to a record, in the log in which it stands."""
-    agent, tree, node = _where(session, at)
+    subagent, tree, node = _where(session, at)
     lineage = Lineage(tree)
     up = lineage.ancestry(node, depth=asked.depth)
     gone_over = {gap.node.uuid for gap in up.gaps}
@@ -166,24 +172,24 @@ def _ancestry(session: Session, asked: ShowOptions, at: str) -> Selection:
         asked.only,
         gaps={uuid: gap for uuid, gap in lineage.gaps.items() if uuid in gone_over},
         earlier=None if up.is_cut else 0,
-        agent=agent,
+        subagent=subagent,
     )
 
 
 def _where(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
-    """Find the record whose uuid begins with *text*: in the main log, else in an agent's."""
+    """Find the record whose uuid begins with *text*: in the main log, else in a subagent's."""
     try:
         node = find_record(session.tree, text)
     except NotFound:
-        for agent in session.agents:
-            tree = session.agent_tree(agent)
+        for subagent in session.subagents:
+            tree = session.subagent_tree(subagent)
             with suppress(NotFound):
-                return agent, tree, find_record(tree, text)
+                return subagent, tree, find_record(tree, text)
         raise
-    inner = session.sidechain_agents.get(node.uuid) if node.is_sidechain else None
+    inner = session.sidechain_subagents.get(node.uuid) if node.is_sidechain else None
     if inner is None:
         return None, session.tree, node
-    tree = session.agent_tree(inner)
+    tree = session.subagent_tree(inner)
     return inner, tree, tree.by_uuid[node.uuid]
 
 
@@ -209,7 +215,7 @@ def _end(session: Session, last: int) -> Selection:
 
 
 def _is_in_sidechain(record: Record) -> bool:
-    """Return whether an agent wrote *record* into the main log."""
+    """Return whether a subagent wrote *record* into the main log."""
     return isinstance(record, Linked) and record.is_sidechain
 
 

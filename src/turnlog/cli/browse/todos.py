@@ -41,7 +41,7 @@ class TodoRow(Struct, kw_only=True):
     session: str
     agent: str
     is_main: bool
-    lost: Literal["session", "agent"] | None
+    lost: Literal["session", "subagent"] | None
     """Which log is gone, for an orphan."""
     changed_at: datetime | None
     items: list[TodoItem]
@@ -79,8 +79,8 @@ class TodosDocument(Struct, kw_only=True):
     epilog="""\b
 Examples:
   turnlog todos                    the lists that changed last
-  turnlog todos latest             those of one session, its agents and its tasks
-  turnlog todos --orphans          those whose session or agent has no log any more
+  turnlog todos latest             those of one session, its subagents and its tasks
+  turnlog todos --orphans          those whose session or subagent has no log any more
 Exit code: 0 done, 1 nothing was found or a file could not be read, 2 a mistake, 3 a failure.""",
 )
 @click.argument("name", metavar="[SESSION]", required=False)
@@ -88,7 +88,7 @@ Exit code: 0 done, 1 nothing was found or a file could not be read, 2 a mistake,
 @json_option
 @csv_option
 @period_options
-@click.option("--orphans", is_flag=True, help="Only lists whose session or agent has no log.")
+@click.option("--orphans", is_flag=True, help="Only lists whose session or subagent has no log.")
 @click.option("--empty", is_flag=True, help="Also lists with nothing on them.")
 @page_options
 def command(
@@ -247,7 +247,7 @@ def _show(found: TodosDocument, homes: tuple[str, ...], asked: dict[str, Any]) -
         return
     now = datetime.now(UTC)
     for row in found.todos:
-        whose = "" if row.is_main else f" agent {safe(row.agent)}"
+        whose = "" if row.is_main else f" subagent {safe(row.agent)}"
         lost = f" [yellow](its {row.lost} has no log)[/]" if row.lost else ""
         out.print(
             f"[bold]{safe(row.session[:8])}[/]{whose}  [dim]{age(now, row.changed_at)}[/]{lost}"

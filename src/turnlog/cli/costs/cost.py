@@ -39,7 +39,7 @@ REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
     "session": ("session",),
     "project": ("project",),
     "model": ("model",),
-    "agent": ("session", "agent"),
+    "subagent": ("session", "subagent"),
     "branch": ("project", "branch"),
     "tool": ("tool",),
 }
@@ -109,8 +109,8 @@ In config.toml:
 def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     """Show what was used and what it cost at the API's prices, every response counted once.
 
-    REPORT is hourly, daily, weekly, monthly, session, project, model, agent, branch, tool, blocks
-    or budgets. Days are those of this machine's time zone unless another is named.
+    REPORT is hourly, daily, weekly, monthly, session, project, model, subagent, branch, tool,
+    blocks or budgets. Days are those of this machine's time zone unless another is named.
     """
     from turnlog.api.costs import budgets_from
     from turnlog.cli.index_access import open_source

@@ -101,14 +101,14 @@ class TopApp(App[None]):
         if self.chosen is not None:
             self.push_screen(ResumeBox(self.live.homes, self.chosen))
 
-    def action_agents(self) -> None:
-        """Let one of the session's agents be chosen, and open it."""
+    def action_subagents(self) -> None:
+        """Let one of the session's subagents be chosen, and open it."""
         session = self.chosen
         if session is None:
             return
 
-        def opened(agent: Path | None) -> None:
-            if agent is not None:
-                self.push_screen(SessionScreen(session, agent))
+        def opened(subagent: Path | None) -> None:
+            if subagent is not None:
+                self.push_screen(SessionScreen(session, subagent))
 
         self.push_screen(SubagentsBox(subagent_choices(session)), opened)

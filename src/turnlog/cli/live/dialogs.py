@@ -1,4 +1,4 @@
-"""The small boxes of ``turnlog top``: help, how to resume, which agent."""
+"""The small boxes of ``turnlog top``: help, how to resume, which subagent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _KEYS: Final = (
     ("] [", "next prompt, previous prompt"),
     ("/ n N", "find, next, previous"),
     ("g G", "beginning, end; g once more reads further back"),
-    ("a", "the agents of the session"),
+    ("a", "the subagents of the session"),
     ("Esc", "back"),
     ("", ""),
     ("◆ ● ○", "waits for you, is at work, has answered"),
@@ -138,33 +138,33 @@ class ResumeBox(ModalScreen[None]):
 
 
 class SubagentsBox(ModalScreen[Path | None]):
-    """Which of a session's agents to look at; the newest first."""
+    """Which of a session's subagents to look at; the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,a", "dismiss", "Close")]
-    CSS = f"""AgentsBox {{ {_CSS}
+    CSS = f"""SubagentsBox {{ {_CSS}
         OptionList {{ width: 60; max-width: 100%; height: auto; max-height: 20;
             background: $surface; border: none; padding: 0; }} }}"""
 
-    def __init__(self, agents: list[Path]) -> None:
+    def __init__(self, subagents: list[Path]) -> None:
         super().__init__()
-        self._agents = agents
+        self._subagents = subagents
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="box", can_focus=False):
-            if self._agents:
-                names = (Content(inert_line(path.stem)) for path in self._agents)
+            if self._subagents:
+                names = (Content(inert_line(path.stem)) for path in self._subagents)
                 yield OptionList(*(Option(name) for name in names), markup=False)
             else:
-                yield Static(Content("This session has no agents of its own."))
+                yield Static(Content("This session has no subagents of its own."))
 
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self.dismiss(self._agents[event.option_index])
+        self.dismiss(self._subagents[event.option_index])
 
 
 def subagent_choices(session: LiveSession) -> list[Path]:
-    """Return the logs of a session's agents, the newest first."""
+    """Return the logs of a session's subagents, the newest first."""
     try:
         found = list(subagent_logs_near(session.path, session.id))
         return sorted(found, key=lambda path: -path.stat().st_mtime_ns)

@@ -62,7 +62,7 @@ class Growth(Struct, frozen=True):
 
 
 class ConversationReader:
-    """The main log of a session, or the log of an agent. *session* is whose records count."""
+    """The main log of a session, or the log of a subagent. *session* is whose records count."""
 
     def __init__(self, path: str | os.PathLike[str], *, session: str | None = None) -> None:
         self.path = os.fspath(path)

@@ -224,8 +224,8 @@ def _unfolded(call: ToolCall, width: int) -> Iterator[Line]:
         return
     yield (("  ├─", "dim"),)
     yield from _result(call.result, width)
-    for agent in call.agents:
-        yield (("  │ ", "dim"), (inert_line(f"agent {agent.id}"), "name"))
+    for subagent in call.subagents:
+        yield (("  │ ", "dim"), (inert_line(f"subagent {subagent.id}"), "name"))
 
 
 def _result(result: ToolResult, width: int) -> Iterator[Line]:

@@ -223,22 +223,22 @@ def _doing_block(session: LiveSession, width: int, now: datetime) -> list[Line]:
     lines = [justified(doing_pieces(session), [(when(session, now), "dim")], width)]
     for call in session.calls[:6] if len(session.calls) > 1 else []:
         since = seconds(int((now - call.at).total_seconds())) if call.at else ""
-        who: list[Piece] = [("agent: ", "dim")] if call.agent else []
+        who: list[Piece] = [("subagent: ", "dim")] if call.subagent else []
         words: list[Piece] = [(inert_line(call.tool), "tool"), (f" {inert_line(call.asked)}", "")]
         lines.append(justified([("  ", ""), *who, *words], [(since, "dim")], width))
     return lines
 
 
 def _call(session: LiveSession, before: str = "") -> list[Piece]:
-    """Return which tool is at work; an agent's own tells more than that there is an agent."""
+    """Return which tool is at work; a subagent's own tells more than that there is a subagent."""
     if not session.calls:
         return []
-    agents = [call for call in session.calls if call.agent is not None]
-    call = (agents or session.calls)[-1]
-    left = len(session.calls) - 1 - (1 if agents else 0)
+    subagents = [call for call in session.calls if call.subagent is not None]
+    call = (subagents or session.calls)[-1]
+    left = len(session.calls) - 1 - (1 if subagents else 0)
     pieces: list[Piece] = [(before, "dim")] if before else []
-    if call.agent is not None:
-        pieces.append((f"{counted(max(1, session.agents), 'agent')}: ", "dim"))
+    if call.subagent is not None:
+        pieces.append((f"{counted(max(1, session.subagents), 'subagent')}: ", "dim"))
     pieces += [(inert_line(call.tool), "tool"), (f" {inert_line(call.asked)}", "")]
     return [*pieces, (f" +{left}", "dim")] if left > 0 else pieces
 

@@ -35,14 +35,14 @@ _PATIENCE_SECONDS: Final = 2.0
 
 
 class SessionScreen(Screen[None]):
-    """The conversation of a session, or with *agent* that of one of its agents."""
+    """The conversation of a session, or with *subagent* that of one of its subagents."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back"),
         Binding("slash", "search", "Search", key_display="/"),
         Binding("n", "again(1)", "Next", show=False),
         Binding("N", "again(-1)", "Previous", show=False),
-        Binding("a", "app.agents", "Agents", show=False),
+        Binding("a", "app.subagents", "Subagents", show=False),
         Binding("c", "copy", "Copy id", show=False),
         Binding("r", "app.resume", "Resume", show=False),
         Binding("question_mark", "app.help", "Help", key_display="?"),
@@ -65,9 +65,9 @@ class SessionScreen(Screen[None]):
             super().__init__()
             self.growth = growth
 
-    def __init__(self, session: LiveSession, agent: Path | None = None) -> None:
+    def __init__(self, session: LiveSession, subagent: Path | None = None) -> None:
         super().__init__()
-        self.session, self.agent = session, agent
+        self.session, self.subagent = session, subagent
         self.records, self.is_whole, self.problem = 0, True, ""
         self._stop, self._wanted = threading.Event(), threading.Event()
         self._wants_earlier = False
@@ -98,7 +98,7 @@ class SessionScreen(Screen[None]):
     def _read(self) -> None:
         """Read in the background; every look at a log that has not grown is one ``stat``."""
         session = shared_by(self.session.id, self.session.layout)
-        reading = ConversationReader(self.agent or self.session.path, session=session)
+        reading = ConversationReader(self.subagent or self.session.path, session=session)
         while not self._stop.is_set():
             growth = reading.earlier() if self._wants_earlier else reading.look()
             self._wants_earlier = False
@@ -151,8 +151,8 @@ class SessionScreen(Screen[None]):
     def _first(self, width: int) -> Line:
         session = self.session
         title = inert_line(session.title or session.prompt or "untitled")
-        if self.agent is not None:
-            title = inert_line(f"{self.agent.stem} · {title}")
+        if self.subagent is not None:
+            title = inert_line(f"{self.subagent.stem} · {title}")
         left: list[Piece] = [(project_name(session), "project"), ("  ", ""), (title, "title")]
         percent = session.context_percent
         share = f"{percent:.0f}% context  " if percent is not None and width >= 60 else ""

@@ -73,7 +73,7 @@ class WatchedRow(Struct, kw_only=True):
     at: datetime | None
     project: str | None
     session: str | None
-    agent: str | None
+    subagent: str | None
     author: str
     meaning: str
     type: str
@@ -98,7 +98,7 @@ def row_of(happened: FeedItem) -> WatchedRow:
         at=happened.at,
         project=happened.project,
         session=happened.session,
-        agent=happened.agent,
+        subagent=happened.subagent,
         author=happened.author,
         meaning=meaning_of(record).value if record is not None else "",
         type=happened.type,
@@ -196,7 +196,7 @@ def _console() -> Console:
 Examples:
   turnlog watch                     everything, until Ctrl-C
   turnlog watch --project .         what happens in this directory
-  turnlog watch --session 5f0c      one session and its agents
+  turnlog watch --session 5f0c      one session and its subagents
   turnlog watch --since 10min       first what happened in the last ten minutes
   turnlog watch --json | jq .text   one JSON document a line
 Exit code: 0 done, also by Ctrl-C, 2 a mistake, 3 a failure.""",

@@ -146,8 +146,8 @@ def _show_totals(out: Console, totals: HealthTotals) -> None:
         ("records", f"{totals.records:,}"),
         ("size", size(totals.size_bytes)),
     ]
-    if totals.agents:
-        rows[1] = ("sessions", f"{totals.sessions:,}, and {counted(totals.agents, 'agent')}")
+    if totals.subagents:
+        rows[1] = ("sessions", f"{totals.sessions:,}, and {counted(totals.subagents, 'subagent')}")
     if totals.first_at and totals.last_at:
         rows.append(("from", f"{day(totals.first_at)} to {day(totals.last_at)}"))
     if totals.versions:

@@ -56,7 +56,7 @@ def command(
     """Make a session's logs smaller without changing anything you or an agent see of it.
 
     What goes: lines that stand in the log twice, titles and modes that later ones replace, and
-    progress that repeats what stands in an agent's own log. Every view of the session is worked
+    progress that repeats what stands in a subagent's own log. Every view of the session is worked
     out before and after and compared, and the log as it was stays beside the new one. A session
     that is running is left alone.
 
@@ -109,7 +109,7 @@ class CompactLog(Struct, kw_only=True):
     """What was, or would be, done to one log."""
 
     path: str
-    agent: str | None
+    subagent: str | None
     written: bool
     size_bytes: int
     new_size_bytes: int
@@ -135,7 +135,7 @@ class UndoLog(Struct, kw_only=True):
     """What was, or would be, put back into one log."""
 
     path: str
-    agent: str | None
+    subagent: str | None
     written: bool
     size_bytes: int
     new_size_bytes: int
@@ -163,7 +163,7 @@ def _document(done: Compaction) -> CompactDocument:
         logs=[
             CompactLog(
                 path=log.path,
-                agent=log.agent_id,
+                subagent=log.agent_id,
                 written=log.written,
                 size_bytes=log.size_bytes,
                 new_size_bytes=log.size_bytes - sum(each.size_bytes for each in log.savings),
@@ -195,7 +195,7 @@ def _undo_document(done: CompactionUndo) -> UndoDocument:
         logs=[
             UndoLog(
                 path=log.path,
-                agent=log.agent_id,
+                subagent=log.agent_id,
                 written=log.written,
                 size_bytes=log.size_bytes,
                 new_size_bytes=log.new_size_bytes,
@@ -213,7 +213,7 @@ _SHOWN: Final = 5
 _MEANING: Final = {
     Rule.DUPLICATES: "lines that stand there twice",
     Rule.STATES: "titles and modes replaced since",
-    Rule.ECHOES: "progress told in an agent's log",
+    Rule.ECHOES: "progress told in a subagent's log",
     Rule.BLOBS: "long results, moved to blobs",
 }
 
@@ -240,7 +240,7 @@ def show_compaction(done: Compaction, *, write: bool) -> None:
     for path in originals[:_SHOWN]:
         out.print(f"  [dim]the log as it was: {short_path(path)}[/]", soft_wrap=True)
     if len(originals) > _SHOWN:
-        out.print(f"  [dim]… and {len(originals) - _SHOWN:,} more beside the agents' logs[/]")
+        out.print(f"  [dim]… and {len(originals) - _SHOWN:,} more beside the subagents' logs[/]")
     them = "it" if len(originals) == 1 else "them"
     out.print(f"[dim]hint: --undo puts all back; removing {them} gains the room, and ends that[/]")
 

@@ -25,7 +25,7 @@ Examples:
   turnlog repair s.jsonl           show what would be done
   turnlog repair 5f0c --write      do it, to all damaged logs of that session
 The log as it was, and the bytes that are no records, stay beside the repaired log.
-An agent that was not stopped may go on writing to the log as it was: look there, too.
+A subagent that was not stopped may go on writing to the log as it was: look there, too.
 Exit code: 0 nothing to repair, or repaired; 1 a repair is needed, or a kept copy holds more;
 2 a mistake; 3 a failure.""",
 )

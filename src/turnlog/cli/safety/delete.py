@@ -29,7 +29,7 @@ A session that is running is not deleted. Deleting one twice is fine.""",
 @home_option
 @json_option
 def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool) -> int:
-    """Move sessions to the trash: logs, agents, todos, file history, kept copies, all of it.
+    """Move sessions to the trash: logs, subagents, todos, file history, kept copies, all of it.
 
     Nothing is lost: the trash keeps them for 30 days, and longer until it is emptied. Plans and the
     history of prompts are shared between sessions and stay.

@@ -333,7 +333,7 @@ def _exit_code(document: RestoreDocument) -> int:
 
 def _list(sessions: list[Restorable], *, with_parts: bool, as_json: bool, as_csv: bool) -> int:
     if not with_parts:  # One that was named is listed whatever it is.
-        sessions = [each for each in sessions if not each.is_agents]
+        sessions = [each for each in sessions if not each.is_subagent]
     rows = [_row(each, with_parts=with_parts) for each in sessions]
     if as_json:
         show_json(RestorableDocument(sessions=rows))

@@ -79,7 +79,7 @@ Examples:
     help="Since the last compaction, from the very first record, or every branch.",
 )
 @click.option("--turns", metavar="A-B", callback=_turns, help="Only turns A to B, from 1.")
-@click.option("--no-tools", is_flag=True, help="Without calls, results and agents.")
+@click.option("--no-tools", is_flag=True, help="Without calls, results and subagents.")
 @click.option(
     "--thinking/--no-thinking", default=True, show_default=True, help="What the model thought."
 )

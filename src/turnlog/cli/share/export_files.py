@@ -159,9 +159,9 @@ class Export(Struct, kw_only=True, dict=True):
     def _write_one(self, session: Session) -> None:
         if self.shape == "jsonl":
             pieces = session_lines(session, self.out)
-            agents = len(session.agent_logs)
-            if agents:
-                logs = counted(agents, "agent's log", "agents' logs")
+            subagents = len(session.subagent_logs)
+            if subagents:
+                logs = counted(subagents, "subagent's log", "subagents' logs")
                 click.echo(f"notice: {logs} left out; -o DIR/ takes them along", err=True)
         else:
             pieces = pages(self.shape, read_conversation(session, self.choice, self.out))
@@ -207,7 +207,7 @@ class Export(Struct, kw_only=True, dict=True):
             total += self._put_quietly(index, [_contents(self.shape, newest_first(listed))])
         if lost:
             words = counted(lost, "session has", "sessions have")
-            click.echo(f"notice: {words} only agents' logs left, and no page", err=True)
+            click.echo(f"notice: {words} only subagents' logs left, and no page", err=True)
         if short and not count:
             raise short[0]
         if short:
@@ -217,7 +217,7 @@ class Export(Struct, kw_only=True, dict=True):
         click.echo(f"wrote {what} to {inert(str(folder))} ({size(total)})", err=True)
 
     def _put_logs(self, folder: Path, session: Session) -> int:
-        """Write the logs of a session as its home has them, the agents' below it."""
+        """Write the logs of a session as its home has them, the subagents' below it."""
         own = file_name(session.id)
         total = self._put_quietly(folder / f"{own}.jsonl", session_lines(session, self.out))
         for log, inner in subagent_logs_of(session):
@@ -341,7 +341,7 @@ def _unread(index: Index, period: Period) -> Iterator[Problem]:
     """
     query = (
         "SELECT path, problem FROM logs WHERE problem IS NOT NULL AND gone_at IS NULL"
-        " AND kind IN ('session', 'agent', 'day') ORDER BY path"
+        " AND kind IN ('session', 'subagent', 'day') ORDER BY path"
     )
     for path, reason in index.db.execute(query):
         if period.project is not None:

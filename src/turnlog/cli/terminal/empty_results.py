@@ -25,7 +25,7 @@ _FILTERS: Final = {
     "state": "--state",
     "text_in_title": "--title",
     "damaged": "--damaged",
-    "with_agents": "--with-agents",
+    "with_subagents": "--with-subagents",
     "gone": "--gone",
     "orphans": "--orphans",
     "pattern": "--pattern",

@@ -78,7 +78,7 @@ _TEXTS: Final = ("signature", "tool", "when", "session")
 def show_tables(out: Console, found: Insights, zone: tzinfo) -> None:
     """Draw every list that has rows."""
     _models(out, found)
-    _agents(out, found)
+    _subagents(out, found)
     _projects(out, found)
     _tools(out, found)
     _sequences(out, found)
@@ -161,20 +161,20 @@ def _models(out: Console, found: Insights) -> None:
         draw(out, heads, rows)
 
 
-def _agents(out: Console, found: Insights) -> None:
+def _subagents(out: Console, found: Insights) -> None:
     rows = [
         (
             row.kind or "not known",
             money(row.cost_usd),
             part(row.cost_share),
-            count(row.agents) if row.kind != "main" else "",
+            count(row.subagents) if row.kind != "main" else "",
             count(row.messages),
         )
-        for row in found.agents
+        for row in found.subagents
     ]
     if len(rows) > 1:
-        _title(out, "agents", "main is the sessions themselves")
-        draw(out, ("kind", "cost", "share", "agents", "messages"), rows)
+        _title(out, "subagents", "main is the sessions themselves")
+        draw(out, ("kind", "cost", "share", "subagents", "messages"), rows)
 
 
 def _projects(out: Console, found: Insights) -> None:

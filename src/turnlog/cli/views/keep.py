@@ -42,7 +42,7 @@ class KeepDocument(Struct, kw_only=True):
     copied: int
     """Those of which a copy was made or added to."""
     sessions: list[str]
-    """The sessions they belong to, also those of which only agents' logs are left."""
+    """The sessions they belong to, also those of which only subagents' logs are left."""
     without_log: list[str]
     """Those of them that have no main log any more, and count in no list."""
     read_bytes: int
@@ -277,8 +277,8 @@ def _cleanup_lines(status: KeepStatus) -> list[str]:
     lost = [loss for loss in status.losses if not loss.is_kept]
     count = LossCount.of(status.losses)
     total = counted(count.sessions, "session")
-    if count.agents:
-        total += f" and {counted(count.agents, 'log')} of agents"
+    if count.subagents:
+        total += f" and {counted(count.subagents, 'log')} of subagents"
     if not lost:
         return [rule, f"{total} within the next {within}, [green]all kept[/]"]
     those = "not" if len(lost) == len(status.losses) else f"{len(lost):,} of them not"

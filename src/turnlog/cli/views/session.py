@@ -1,7 +1,7 @@
 """How a session looks in a terminal: prompts, answers, one line for each call.
 
 Everything from a log is made inert first. What a person said stands out; what a tool did takes one
-line, the call and the beginning of its result; an agent's own session hangs below the call that
+line, the call and the beginning of its result; a subagent's own session hangs below the call that
 made it. Prose never runs wider than is good to read, lines of tools use all there is.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from turnlog.sessions.reading.subagents import Subagent
 
 Pair = tuple[Node | None, Record]
-ReadAgent = Callable[["Subagent"], Iterable[Pair]]
+ReadSubagent = Callable[["Subagent"], Iterable[Pair]]
 
 _PROSE_WIDTH: Final = 100
 _PASTE_LINES: Final = 24
@@ -60,8 +60,8 @@ class Transcript:
         thinking: bool = False,
         full: bool = False,
         gaps: Mapping[str, Gap] | None = None,
-        agents: Mapping[str, list[Subagent]] | None = None,
-        read_agent: ReadAgent | None = None,
+        subagents: Mapping[str, list[Subagent]] | None = None,
+        read_subagent: ReadSubagent | None = None,
         margin: int = 0,
         is_cut: bool = False,
         is_live: Callable[[], bool] = bool,
@@ -70,15 +70,15 @@ class Transcript:
         self.thinking = thinking
         self.full = full
         self.gaps = gaps or {}
-        self.agents = agents or {}
-        self.read_agent = read_agent
+        self.subagents = subagents or {}
+        self.read_subagent = read_subagent
         self.margin = margin
         self.is_cut = is_cut
         """More follows that is not shown, and a result may be there."""
         self.is_live = is_live
         """Tells whether whoever writes the session lives, and a result may come yet."""
         self.shown: set[str] = set()
-        """The agents that have found their place."""
+        """The subagents that have found their place."""
         self._blocks = Blocks(ConversationOptions(thinking=thinking, images=False), Unmasked())
         self._open: dict[str, CallRequest] = {}
         self._late: dict[str, CallRequest] = {}
@@ -118,29 +118,29 @@ class Transcript:
         if left:
             self._print(Text(f"  … {left}; --full shows all", "dim"))
 
-    def agent(self, agent: Subagent) -> None:
-        """Write the session of *agent*, set off by a bar."""
-        if agent.id in self.shown or self.read_agent is None:
+    def subagent(self, subagent: Subagent) -> None:
+        """Write the session of *subagent*, set off by a bar."""
+        if subagent.id in self.shown or self.read_subagent is None:
             return
-        self.shown.add(agent.id)
-        what = safe(agent.description or agent.kind or "")
-        orphan = "" if agent.spawn else " [yellow](the call that made it is not in the logs)[/]"
+        self.shown.add(subagent.id)
+        what = safe(subagent.description or subagent.kind or "")
+        orphan = "" if subagent.spawn else " [yellow](the call that made it is not in the logs)[/]"
         self._print(
             Text.from_markup(
-                f"  [magenta]╭ [bold]agent {safe(agent.id)}[/] {what}[/]{orphan}", emoji=False
+                f"  [magenta]╭ [bold]subagent {safe(subagent.id)}[/] {what}[/]{orphan}", emoji=False
             )
         )
         inner = Transcript(
             self.out,
             thinking=self.thinking,
             full=self.full,
-            agents=self.agents if self.margin < _DEEPEST else None,
-            read_agent=self.read_agent,
+            subagents=self.subagents if self.margin < _DEEPEST else None,
+            read_subagent=self.read_subagent,
             margin=self.margin + 1,
             is_live=self.is_live,
         )
         inner.shown = self.shown
-        for _ in inner.show(self.read_agent(agent)):
+        for _ in inner.show(self.read_subagent(subagent)):
             pass
         self._print(Text.from_markup("  [magenta]╰[/]"))
         self._before = "tool"
@@ -208,7 +208,7 @@ class Transcript:
             self._call(call, words._replace(text=f"✗ {words.text}"), "red")
         else:
             self._call(call, words, "dim")
-        self._agents_of(answer.id)
+        self._subagents_of(answer.id)
 
     def _interrupt(self, *, at_end: bool = False) -> None:
         """Write the calls that have no result by now."""
@@ -219,7 +219,7 @@ class Transcript:
             words, style = "no result yet", "dim"
         for call in self._open.values():
             self._call(call, CallText(words), style)
-            self._agents_of(call.id)
+            self._subagents_of(call.id)
         self._late |= self._open
         self._open.clear()
 
@@ -241,9 +241,9 @@ class Transcript:
             )
         )
 
-    def _agents_of(self, call_id: str) -> None:
-        for agent in self.agents.get(call_id, ()):
-            self.agent(agent)
+    def _subagents_of(self, call_id: str) -> None:
+        for subagent in self.subagents.get(call_id, ()):
+            self.subagent(subagent)
 
     # -- lines ------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Transcript:
 
 
 class _Beside:
-    """Text with a bar to its left for each agent that it is inside of, and indented behind it."""
+    """Text with a bar to its left for each subagent around it, and indented behind it."""
 
     def __init__(self, what: Text, depth: int, indent: int) -> None:
         self.what = what

@@ -198,19 +198,21 @@ def _models(found: Insights, clean: Clean) -> Fragment | None:
         for row in found.models
     ]
     heads = ("model", "messages", "output", "cached", "calls failed", "a message", "cost")
-    agents = [
+    subagents = [
         (
             clean(row.kind or "not known"),
-            count(row.agents),
+            count(row.subagents),
             count(row.messages),
             money(row.cost_usd),
         )
-        for row in found.agents
+        for row in found.subagents
     ]
     return element(
         "div",
         _section("Models", "models", table(heads, rows)),
-        _section("Agents", "agents", table(("kind", "agents", "messages", "cost"), agents)),
+        _section(
+            "Subagents", "subagents", table(("kind", "subagents", "messages", "cost"), subagents)
+        ),
     )
 
 

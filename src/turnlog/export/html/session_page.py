@@ -1,4 +1,4 @@
-"""A session as a page of its own: folded tools, changes as changes, agents inside their calls.
+"""A session as a page of its own: folded tools, changes as changes, subagents inside their calls.
 
 The page is given in pieces, turn by turn, so that it never stands in memory whole; the list of
 turns therefore comes last and is laid out first. What is folded is there, and costs the browser
@@ -6,8 +6,8 @@ nothing until it is opened. Everything from a log is text to ``page``, which for
 
 What is inside a call when it is unfolded: what was asked and what came of it, by tool.
 
-An edit is a change, a new file is code, a list of todos is a list, and what an agent was asked and
-answered is prose. A tool that nobody has met shows the names and values that it was given.
+An edit is a change, a new file is code, a list of todos is a list, and what a subagent was asked
+and answered is prose. A tool that nobody has met shows the names and values that it was given.
 """
 
 from __future__ import annotations
@@ -172,9 +172,9 @@ def session_page(
         is_here = sought is not None and turn.ended_at is not None and sought <= turn.ended_at
         yield draw.turn(turn, anchor, sought if is_here else None)
         sought = None if is_here else sought
-    strays = [draw.agent(agent) for agent in conversation.strays]
+    strays = [draw.subagent(subagent) for subagent in conversation.strays]
     if strays:
-        words = element("p", "Agents whose calls are not above", class_="mark")
+        words = element("p", "Subagents whose calls are not above", class_="mark")
         yield element("section", words, strays, class_="turn")
     if not listed and not strays:
         yield element("section", element("p", "Nothing was said.", class_="faint"), class_="turn")
@@ -208,21 +208,21 @@ class _SessionPage:
     def blocks(self, blocks: Iterable[Block]) -> list[Fragment]:
         return [self._block(block) for block in blocks]
 
-    def agent(self, agent: SubagentRun) -> Fragment:
-        words = agent.description or agent.kind or agent.id
-        note = " (its call is not in the logs)" if agent.is_orphan else ""
-        turns = [self.blocks(turn.blocks) for turn in agent.turns]
-        calls = sum(turn.calls for turn in agent.turns)
+    def subagent(self, subagent: SubagentRun) -> Fragment:
+        words = subagent.description or subagent.kind or subagent.id
+        note = " (its call is not in the logs)" if subagent.is_orphan else ""
+        turns = [self.blocks(turn.blocks) for turn in subagent.turns]
+        calls = sum(turn.calls for turn in subagent.turns)
         return element(
             "details",
             element(
                 "summary",
-                element("b", f"agent {agent.kind or ''}".rstrip()),
+                element("b", f"subagent {subagent.kind or ''}".rstrip()),
                 element("span", words + note),
                 element("span", _count(calls, "call"), class_="came"),
             ),
             element("div", turns, class_="inside"),
-            class_="agent call",
+            class_="subagent call",
         )
 
     def _block(self, block: Block) -> Fragment:
@@ -263,14 +263,16 @@ class _SessionPage:
         )
         drawn = self._calls.inside(call, changes)
         images = [picture(each) for each in result.images] if result else []
-        agents = [self.agent(agent) for agent in call.agents]
+        subagents = [self.subagent(subagent) for subagent in call.subagents]
         folded = element(
             "details",
             summary,
             element("div", drawn, images, class_="inside"),
             class_="call failed" if failed else "call",
         )
-        return joined(folded, element("div", agents, class_="agents")) if agents else folded
+        return (
+            joined(folded, element("div", subagents, class_="subagents")) if subagents else folded
+        )
 
 
 def _place_of(sought: datetime, blocks: Iterable[Block]) -> int:
@@ -303,7 +305,7 @@ def _head(head: Head, title: str, notices: Iterable[str], zone: tzinfo) -> Fragm
         ("responses", f"{used.messages:,}" if used.messages else None),
         ("tokens", f"{used.tokens:,}" if used.tokens else None),
         ("cost at API prices", used.cost if used.messages else None),
-        ("agents", f"{head.agents:,}" if head.agents else None),
+        ("subagents", f"{head.subagents:,}" if head.subagents else None),
         ("session", head.id),
     )
     listed = [

@@ -96,9 +96,9 @@ summary .came { flex: 0 2 auto; margin-left: auto; color: var(--faint); overflow
 summary .plus { color: var(--good); } summary .minus { color: var(--bad); }
 details.failed > summary .came { color: var(--bad); }
 .inside { margin: .3rem 0 .9rem .9rem; padding-left: .8rem; border-left: 2px solid var(--line); }
-.agents { margin-left: 1.2rem; }
-.agent > .inside { border-color: var(--agent); }
-.agent > summary b { color: var(--agent); }
+.subagents { margin-left: 1.2rem; }
+.subagent > .inside { border-color: var(--agent); }
+.subagent > summary b { color: var(--agent); }
 .inside pre { max-height: 30rem; overflow: auto; margin: .35rem 0; white-space: pre-wrap;
   overflow-wrap: anywhere; font-size: .84rem; line-height: 1.45; }
 .inside pre.diff { white-space: pre; overflow-wrap: normal; }

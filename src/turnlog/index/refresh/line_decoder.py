@@ -24,7 +24,7 @@ from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record,
 from turnlog.records.usage_entries import UsageLine, UsageMessage
 
 IS_ERROR: Final = 1
-OF_AGENT: Final = 2
+OF_SUBAGENT: Final = 2
 SLIPPED_IN: Final = 4
 
 # Which argument of a call names a file, and what the call does with it.
@@ -177,7 +177,7 @@ def noted(line: LineFields) -> tuple[Text | None, int]:
 
 
 def names_subagent(line: LineFields) -> bool:
-    """Return whether a tool's result names the agent that gave it."""
+    """Return whether a tool's result names the subagent that gave it."""
     reported = line.tool_use_result
     return isinstance(reported, _Reported) and reported.agent_id is not None
 
@@ -209,7 +209,7 @@ def found_in_record(record: Record) -> RecordFacts:
         linked.git_branch if linked else None,
         said.message.id if said and said.message else None,
         (IS_ERROR if is_error else 0)
-        | (OF_AGENT if is_in_subagent(record) else 0)
+        | (OF_SUBAGENT if is_in_subagent(record) else 0)
         | (SLIPPED_IN if meaning is Meaning.CONTEXT else 0),
         texts_of(record),
         asked,

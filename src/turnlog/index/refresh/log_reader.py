@@ -163,8 +163,8 @@ class LogReading:
             self._see_progress(line, data, offset)
         self._see_side(line)
         session = self.folded.session or self._whose(line.session_id)
-        asks_for_agent = self._rows.remember_line(line, at, offset, length, session)
-        if asks_for_agent or (line.type == "user" and self._is_of_agent(line)):
+        asks_for_subagent = self._rows.remember_line(line, at, offset, length, session)
+        if asks_for_subagent or (line.type == "user" and self._is_of_subagent(line)):
             record = decode(data)
             if isinstance(record, Record):
                 self.folded.traces.see(Placed(record, offset, length, 0))
@@ -226,7 +226,7 @@ class LogReading:
         if told is None or told.type != "agent_progress":
             return
         if told.agent_id is not None and line.parent_call_id is not None:
-            self.folded.traces.progress_of_agent[told.agent_id] = line.parent_call_id
+            self.folded.traces.progress_of_subagent[told.agent_id] = line.parent_call_id
         if offset >= self.work.usage_start and b'"usage"' in data:
             for sighting in self.usage.tellings.take(data, offset):
                 self.usage.take(sighting)
@@ -240,8 +240,8 @@ class LogReading:
             elif line.type in ("user", "assistant"):
                 traces.has_main = True
 
-    def _is_of_agent(self, line: LineFields) -> bool:
-        """Return whether what a tool answered may say which agent was asked, or asked itself."""
+    def _is_of_subagent(self, line: LineFields) -> bool:
+        """Return whether what a tool answered may say which subagent was asked, or asked itself."""
         traces = self.folded.traces
         return traces.first_prompt is None or names_subagent(line) or answers(line, traces.waiting)
 

@@ -1,8 +1,8 @@
 """What is folded of a log as it is read, and kept beside its bookmark to go on from.
 
 The fold of a log up to its bookmark is stored with it, so that a log that grew is never read again
-from the start to say what its session is called, which agents it called, or which calls still wait
-for their results, and results for their calls.
+from the start to say what its session is called, which subagents it called, or which calls still
+wait for their results, and results for their calls.
 """
 
 # Annotations are no strings here: msgspec would have to evaluate them at every start.

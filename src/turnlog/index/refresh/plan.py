@@ -138,18 +138,18 @@ def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, SeenLo
     logs: list[Readable] = []
     for path in paths:
         row = db.execute(
-            "SELECT home, layout, kind, session, agent, project_key FROM logs WHERE path = ?",
+            "SELECT home, layout, kind, session, subagent, project_key FROM logs WHERE path = ?",
             (path,),
         ).fetchone()
         if row is not None:
-            home, layout, kind, session, agent, key = row
+            home, layout, kind, session, subagent, key = row
             place = (Path(path), Home(Path(home)))
             if layout == BESIDE:
                 from turnlog.index.side_files import SideFile  # noqa: PLC0415 - Few are.
 
-                logs.append(SideFile(*place, kind, session, agent, key))
+                logs.append(SideFile(*place, kind, session, subagent, key))
             else:
-                logs.append(LogFile(*place, layout, kind, session, agent, key, None))
+                logs.append(LogFile(*place, layout, kind, session, subagent, key, None))
     return look(logs)
 
 
@@ -258,7 +258,7 @@ def _at_its_new_place(
     db: sqlite3.Connection, each: SeenLog, entry: KnownLog, writer: Writer
 ) -> KnownLog:
     """Note where a log lies now; if that tells something else of its records, forget them."""
-    who = "SELECT home, layout, kind, agent, session FROM logs WHERE id = ?"
+    who = "SELECT home, layout, kind, subagent, session FROM logs WHERE id = ?"
     *before, session = db.execute(who, (entry.id,)).fetchone()
     log = each.log
     now = [os.fspath(log.home), log.layout, log.kind, log.agent_id]
@@ -274,7 +274,7 @@ def _at_its_new_place(
         )
     db.execute(
         "UPDATE logs SET path = ?, home = ?, layout = ?, kind = ?, session = coalesce(?, ?),"
-        " agent = ?, project_key = ?, gone_at = NULL WHERE id = ?",
+        " subagent = ?, project_key = ?, gone_at = NULL WHERE id = ?",
         (*_place_of(each)[:5], session, *_place_of(each)[5:], entry.id),
     )
     writer.note_later((session, log.session_id, *writer.sessions_of(entry.id)))
@@ -284,7 +284,7 @@ def _at_its_new_place(
 
 def _added(db: sqlite3.Connection, each: SeenLog) -> KnownLog:
     db.execute(
-        "INSERT INTO logs (path, home, layout, kind, session, agent, project_key)"
+        "INSERT INTO logs (path, home, layout, kind, session, subagent, project_key)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO NOTHING",
         _place_of(each),
     )
@@ -328,12 +328,12 @@ def _note_absent(
 
     deleted = _deleted()
     for path, entry in absent.items():
-        row = db.execute("SELECT session, agent, kind, home FROM logs WHERE id = ?", (entry.id,))
-        session, agent, kind, home = row.fetchone()
+        row = db.execute("SELECT session, subagent, kind, home FROM logs WHERE id = ?", (entry.id,))
+        session, subagent, kind, home = row.fetchone()
         twin = db.execute(
-            "SELECT 1 FROM logs WHERE session IS ? AND agent IS ? AND kind = ? AND id <> ?"
+            "SELECT 1 FROM logs WHERE session IS ? AND subagent IS ? AND kind = ? AND id <> ?"
             " AND gone_at IS NULL AND session IS NOT NULL",
-            (session, agent, kind, entry.id),
+            (session, subagent, kind, entry.id),
         ).fetchone()
         source = source_of_copy(home, path)
         # A copy whose log is back, where it was or elsewhere, counts for nothing.

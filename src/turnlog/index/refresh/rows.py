@@ -16,7 +16,7 @@ from turnlog.index.database import utf8_safe_row
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
 from turnlog.index.refresh.line_decoder import (
     IS_ERROR,
-    OF_AGENT,
+    OF_SUBAGENT,
     LineFields,
     RecordFacts,
     digest_of,
@@ -29,14 +29,14 @@ from turnlog.index.texts import TextKind, as_indexed, text_of_block
 from turnlog.records.blocks import CallBlock, ResultBlock
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Author
-from turnlog.sessions.reading.subagents import AGENT_TOOLS
+from turnlog.sessions.reading.subagents import SUBAGENT_TOOLS
 
 if TYPE_CHECKING:
     from turnlog.index.refresh.chunks import Unplaced
 
 _NO_ANSWER: Final = (None, None, None, None)
 # Plain values, looked up once: there are several for every line.
-_AGENT, _ASSISTANT = Author.AGENT.value, Author.ASSISTANT.value
+_SUBAGENT, _ASSISTANT = Author.SUBAGENT.value, Author.ASSISTANT.value
 _PROGRAM, _TOOL = Author.PROGRAM.value, Author.TOOL.value
 _PROMPT, _RESPONSE = TextKind.PROMPT, TextKind.RESPONSE
 
@@ -98,14 +98,14 @@ class ChunkRows:
     def remember_line(
         self, line: LineFields, at: datetime | None, offset: int, length: int, session: str
     ) -> bool:
-        """Make rows of a line that was decoded fast; tell whether it asks for an agent."""
+        """Make rows of a line that was decoded fast; tell whether it asks for a subagent."""
         message, kind = line.message, line.type
         record = self._log | offset
         at_us = self._dated(at)
-        in_agent = line.is_sidechain is True or line.agent_id is not None
-        flags = OF_AGENT if in_agent else 0
+        in_subagent = line.is_sidechain is True or line.agent_id is not None
+        flags = OF_SUBAGENT if in_subagent else 0
         model = said = None
-        asks_for_agent = False
+        asks_for_subagent = False
         if kind == "progress" or message is None or type(message.content) is not tuple:
             author = _PROGRAM
             note, meant = noted(line)
@@ -113,11 +113,11 @@ class ChunkRows:
             if note is not None:
                 self._text(record, 0, note.kind, note.text)
         elif kind == "assistant":
-            author = _AGENT if in_agent else _ASSISTANT
+            author = _SUBAGENT if in_subagent else _ASSISTANT
             model, said = message.model, message.id
             if line.is_api_error_message is True:
                 flags |= IS_ERROR
-            asks_for_agent, _ = self._take(message.content, _RESPONSE, record, at_us)
+            asks_for_subagent, _ = self._take(message.content, _RESPONSE, record, at_us)
         else:
             author = _TOOL
             _, failed = self._take(message.content, _PROMPT, record, at_us)
@@ -145,7 +145,7 @@ class ChunkRows:
                 flags,
             )
         )
-        return asks_for_agent
+        return asks_for_subagent
 
     def damaged(self, damage: Damage) -> None:
         """Make a row of what could not be read."""
@@ -184,7 +184,7 @@ class ChunkRows:
     ) -> tuple[bool, bool]:
         """Make rows of a message's blocks, of which *plain* text is this.
 
-        Tell whether an agent is asked for, and whether a tool failed.
+        Tell whether a subagent is asked for, and whether a tool failed.
         """
         part = 0
         asks = failed = False
@@ -194,7 +194,7 @@ class ChunkRows:
                 self._text(record, part, kind, text)
                 part += 1
             if type(block) is CallBlock:
-                asks = asks or block.name in AGENT_TOOLS
+                asks = asks or block.name in SUBAGENT_TOOLS
                 told = (record, number, block.id, block.name, digest_of(block.input))
                 self._asked([*told, *touched(block.name, block.input), *_NO_ANSWER], at_us)
             elif type(block) is ResultBlock:

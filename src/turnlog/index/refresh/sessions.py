@@ -1,4 +1,4 @@
-"""What the index says of sessions and agents, from the folds that are kept beside the bookmarks.
+"""What the index says of sessions and subagents, from the folds that are kept beside the bookmarks.
 
 After a refresh the rows of every session it concerned are made anew. A session lies in one home; a
 copy of it in another is another row.
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from turnlog.index.database import transaction
 from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
-from turnlog.index.refresh.line_decoder import OF_AGENT
+from turnlog.index.refresh.line_decoder import OF_SUBAGENT
 from turnlog.index.refresh.log_state import LogState, unpacked
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.reading.subagents import Traces, link_subagents
@@ -31,7 +31,7 @@ class _LogRow(Struct, frozen=True):
     home: str
     layout: str
     kind: str
-    agent: str | None
+    subagent: str | None
     size_bytes: int
     gone_at: int | None
     folded: LogState
@@ -61,13 +61,13 @@ def _drop_empty(db: sqlite3.Connection) -> None:
 
 
 def _logs_of(db: sqlite3.Connection, session: str) -> list[_LogRow]:
-    columns = "id, path, home, layout, kind, agent, text_size_bytes, gone_at"
+    columns = "id, path, home, layout, kind, subagent, text_size_bytes, gone_at"
     rows = db.execute(
         f"SELECT {columns}, coalesce(tail_folded, folded) FROM logs"  # noqa: S608 - Ours.
         " WHERE (session = ?1 OR (kind = 'day' AND id IN"
         " (SELECT DISTINCT records.id >> 40 FROM records JOIN sessions"
         " ON sessions.id = records.session WHERE sessions.session = ?1)))"
-        " AND kind IN ('session', 'agent', 'day') ORDER BY path",
+        " AND kind IN ('session', 'subagent', 'day') ORDER BY path",
         (session,),
     )
     return [_LogRow(*[*row[:-1], unpacked(row[-1])]) for row in rows]
@@ -78,18 +78,20 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_LogRo
     mains = sorted(copies, key=lambda log: _reading_order(log, session))[:1]
     days = [log for log in logs if log.kind == "day"]
     mains = mains or sorted(days, key=lambda log: os.path.basename(log.path))
-    agents = {log.agent: log for log in logs if log.kind == "agent" and log.agent is not None}
-    chosen = {log.id for log in agents.values()}  # Of copies in several projects, one.
-    others = [log.id for log in logs if log.kind == "agent" and log.id not in chosen]
-    db.executemany("DELETE FROM agents WHERE log = ?", ((log,) for log in others))
-    agent_count = _note_agents(db, session, mains, agents)
+    subagents = {
+        log.subagent: log for log in logs if log.kind == "subagent" and log.subagent is not None
+    }
+    chosen = {log.id for log in subagents.values()}  # Of copies in several projects, one.
+    others = [log.id for log in logs if log.kind == "subagent" and log.id not in chosen]
+    db.executemany("DELETE FROM subagents WHERE log = ?", ((log,) for log in others))
+    subagent_count = _note_subagents(db, session, mains, subagents)
     folds = [log.folded.sessions[session] for log in mains if session in log.folded.sessions]
     summary = _joined([fold.summary for fold in folds])
     title = summary.title
     if folds and mains[0].kind == "session":
         title = mains[0].folded.called.as_listed(summary, mains[0].size_bytes).title
-    if not mains:  # Its main log is lost: what its agents did is all there is.
-        own = [fold for log in agents.values() for fold in log.folded.sessions.values()]
+    if not mains:  # Its main log is lost: what its subagents did is all there is.
+        own = [fold for log in subagents.values() for fold in log.folded.sessions.values()]
         summary.started_at = min(
             (f.summary.started_at for f in own if f.summary.started_at), default=None
         )
@@ -98,7 +100,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_LogRo
         )
         summary.cwd = next((f.summary.cwd for f in own if f.summary.cwd), None)
     life = folds[-1].life if folds else SessionState()
-    gone = [log.gone_at for log in mains or agents.values()]
+    gone = [log.gone_at for log in mains or subagents.values()]
     row = {
         "layout": mains[-1].layout if mains else "",
         "path": mains[-1].path if mains else "",
@@ -110,8 +112,8 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_LogRo
         "last_active_at": microseconds(summary.last_active_at),
         "records": summary.records,
         "prompts": summary.prompts,
-        "agents": agent_count,
-        "damages": _damages(db, [*mains, *agents.values()]),
+        "subagents": subagent_count,
+        "damages": _damages(db, [*mains, *subagents.values()]),
         "git_branch": summary.git_branch,
         "version": summary.version,
         "models": msgspec.json.encode(utf8_safe(summary.models)).decode(),
@@ -171,10 +173,10 @@ def _joined(summaries: Sequence[SessionSummary]) -> SessionSummary:
     return whole
 
 
-def _note_agents(
-    db: sqlite3.Connection, session: str, mains: Sequence[_LogRow], agents: dict[str, _LogRow]
+def _note_subagents(
+    db: sqlite3.Connection, session: str, mains: Sequence[_LogRow], subagents: dict[str, _LogRow]
 ) -> int:
-    """Write down the agents of a session, and return how many there are."""
+    """Write down the subagents of a session, and return how many there are."""
     main = Traces()
     places: dict[str, list[int]] = {}
     for log in mains:
@@ -187,34 +189,44 @@ def _note_agents(
         main.has_main = main.has_main or traces.has_main
         main.spawns |= traces.spawns
         main.answered |= traces.answered
-        main.call_of_agent |= traces.call_of_agent
-        main.progress_of_agent |= traces.progress_of_agent
+        main.call_of_subagent |= traces.call_of_subagent
+        main.progress_of_subagent |= traces.progress_of_subagent
         main.first_prompt = main.first_prompt or traces.first_prompt
-    if not agents and not main.sidechains:
+    if not subagents and not main.sidechains:
         return 0
-    own = {agent: (Path(log.path), log.folded.traces) for agent, log in agents.items()}
+    own = {subagent: (Path(log.path), log.folded.traces) for subagent, log in subagents.items()}
     linked = link_subagents(main, own, Path(mains[-1].path) if mains else None)
-    inner = {agent.id: places[agent.sidechain] for agent in linked if agent.sidechain is not None}
+    inner = {
+        subagent.id: places[subagent.sidechain]
+        for subagent in linked
+        if subagent.sidechain is not None
+    }
     db.executemany(
         "INSERT OR REPLACE INTO sidechains VALUES (?, ?)",
-        ((record, utf8_safe(agent)) for agent, records in inner.items() for record in records),
+        (
+            (record, utf8_safe(subagent))
+            for subagent, records in inner.items()
+            for record in records
+        ),
     )
     rows = [
         (
-            inner[agent.id][0] >> OFFSET_BITS if agent.id in inner else agents[agent.id].id,
+            inner[subagent.id][0] >> OFFSET_BITS
+            if subagent.id in inner
+            else subagents[subagent.id].id,
             session,
-            agent.id,
-            agent.kind,
-            agent.description,
-            agent.spawn.caller if agent.spawn else None,
-            agent.spawn.call_id if agent.spawn else None,
-            short_uuid(agent.spawn.uuid) if agent.spawn else None,
-            agent.how.value if agent.how else None,
+            subagent.id,
+            subagent.kind,
+            subagent.description,
+            subagent.spawn.caller if subagent.spawn else None,
+            subagent.spawn.call_id if subagent.spawn else None,
+            short_uuid(subagent.spawn.uuid) if subagent.spawn else None,
+            subagent.how.value if subagent.how else None,
         )
-        for agent in linked
+        for subagent in linked
     ]
     db.executemany(
-        "INSERT OR REPLACE INTO agents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO subagents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (tuple(utf8_safe(list(row))) for row in rows),
     )
     return len(rows)
@@ -228,7 +240,7 @@ def _sidechains_in(db: sqlite3.Connection, session: str, log: _LogRow) -> dict[s
     for record, uuid in db.execute(
         "SELECT r.id, r.uuid FROM records AS r JOIN sessions AS s ON s.id = r.session"
         " WHERE r.id >= ? AND r.id < ? AND r.flags & ? AND s.session = ? ORDER BY r.id",
-        (base, base + (1 << OFFSET_BITS), OF_AGENT, session),
+        (base, base + (1 << OFFSET_BITS), OF_SUBAGENT, session),
     ):
         if uuid in start_of:
             found.setdefault(start_of[uuid], []).append(record)

@@ -164,7 +164,7 @@ class Writer:
             " IN (SELECT session FROM sightings WHERE log = ?1 AND session IS NOT NULL)",
             (log,),
         )
-        for table in ("sightings", "skipped", "agents"):
+        for table in ("sightings", "skipped", "subagents"):
             db.execute(f"DELETE FROM {table} WHERE log = ?", (log,))  # noqa: S608 - Ours.
         db.execute(
             "UPDATE logs SET generation = generation + 1, usage_offset = 0, usage_size_bytes = -1,"

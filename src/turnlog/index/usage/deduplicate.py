@@ -10,7 +10,7 @@ Which records stand in another log already: what a fork or a resume carried alon
 A record is known by its uuid, and a copy that was given a new one by the record that it says it is.
 Other programs may count their records instead: what is no UUID names a record of its log alone.
 Of those that are one, one that does not say that it was carried along is the first, and rather a
-session's than an agent's, which may begin with what its caller had; of several, as where a fork
+session's than a subagent's, which may begin with what its caller had; of several, as where a fork
 kept the uuids and took the records for its own, the one that comes first by the names of its
 session, home and log. Records of one log are never one, whatever their uuids.
 
@@ -139,12 +139,12 @@ def _asked(db: sqlite3.Connection, query: str, names: Sequence[bytes]) -> Iterat
 def _members(db: sqlite3.Connection, names: Sequence[bytes]) -> Iterator[_Member]:
     query = (
         "SELECT r.id, r.uuid, carried.origin,"
-        " logs.kind = 'agent', coalesce(logs.session, ''), logs.home, logs.path"
+        " logs.kind = 'subagent', coalesce(logs.session, ''), logs.home, logs.path"
         " FROM records AS r JOIN logs ON logs.id = r.id >> 40"
         " LEFT JOIN carried ON carried.record = r.id WHERE r.uuid"
     )
-    for record, uuid, origin, is_agents, session, home, path in _rows(db, query, names):
-        yield _Member(record, uuid, origin, (is_agents, session, home, path, record))
+    for record, uuid, origin, is_subagent, session, home, path in _rows(db, query, names):
+        yield _Member(record, uuid, origin, (is_subagent, session, home, path, record))
 
 
 def _rows(db: sqlite3.Connection, query: str, names: Sequence[bytes]) -> Iterator[Any]:
@@ -365,12 +365,13 @@ _ADD_UP: Final = (
     f"INSERT INTO spent SELECT coalesce(session, 0), coalesce(at / {QUARTER_US}, {UNDATED}),"  # noqa: S608
     " coalesce(project, 0), coalesce(model, 0), coalesce(speed, 0), coalesce(service_tier, 0),"
     " coalesce(inference_geo, 0),"
-    f" input + cache_write_5m + cache_write_1h + cache_read > {LONG_CONTEXT}, coalesce(agent, ''),"
+    f" input + cache_write_5m + cache_write_1h + cache_read > {LONG_CONTEXT},"
+    " coalesce(subagent, ''),"
     " sum(part = ''), sum(input), sum(output), sum(cache_write_5m), sum(cache_write_1h),"
     " sum(cache_read), sum(web_searches) FROM messages"
 )
 _INSERT: Final = (
-    "INSERT INTO messages (name, message_id, request_id, part, session, agent, is_sidechain, at,"
+    "INSERT INTO messages (name, message_id, request_id, part, session, subagent, is_sidechain, at,"
     " model, speed, service_tier, inference_geo, input, output, cache_write_5m, cache_write_1h,"
     " cache_read, web_searches, others, recorded_usd, cwd, project, record)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -386,7 +387,7 @@ def _row(name: str, response: Response, logs: dict[str, int], names: Names) -> t
         response.request_id,
         response.part,
         names[response.session],
-        response.agent,
+        response.subagent,
         response.is_sidechain,
         microseconds(response.at),
         names[response.model],

@@ -30,7 +30,7 @@ class _UsageColumns(Struct, array_like=True, omit_defaults=True, gc=False):
     request_id: str | None = None
     rank: int = 0
     is_sidechain: bool = False
-    agent: str | None = None
+    subagent: str | None = None
     last_at: int | None = None
     """None if it is the same as *at*."""
     message_id: str | None = None
@@ -80,7 +80,7 @@ def usage_row(name: str, place: bytes, found: UsageEntry) -> UsageRow:
         found.request_id,
         found.rank,
         found.is_sidechain,
-        found.agent,
+        found.subagent,
         last_at,
         None if found.message_id == name else found.message_id,
         found.service_tier,
@@ -109,7 +109,7 @@ def usage_entry_of(row: Sequence[Any]) -> UsageEntry:
         copy_of=told.copy_of,
         part=told.part,
         session=session,
-        agent=told.agent,
+        subagent=told.subagent,
         is_sidechain=told.is_sidechain,
         rank=told.rank,
         at=at,
@@ -140,7 +140,7 @@ def message_of_one(row: Sequence[Any], names: Names) -> tuple[Any, ...]:
         told.request_id,
         told.part,
         session,
-        told.agent,
+        told.subagent,
         told.is_sidechain,
         told.at if told.last_at is None else told.last_at,
         model,

@@ -1,7 +1,7 @@
 """What one log tells of API responses: the first stage of the index, and of every account.
 
 Lines that cannot tell of usage are not looked at. What the place of a log tells of its records
-(whose session, which agent) is filled in where they do not say so themselves. What could not be
+(whose session, which subagent) is filled in where they do not say so themselves. What could not be
 read, or not as it was written, is noted with its place.
 """
 
@@ -210,9 +210,9 @@ class _LogPlace:
     def __init__(self, log: Readable, path: str) -> None:
         self.path = path
         self._session = log.session_id
-        self._agent = log.agent_id
+        self._subagent = log.agent_id
         self._is_main = log.kind == "session"
-        self._is_agents = log.kind == "agent"
+        self._is_subagent = log.kind == "subagent"
         self._is_flat = log.layout == "flat"
         self._model: str | None = None
 
@@ -228,9 +228,9 @@ class _LogPlace:
             sighting.session = self._session
         elif self._is_main and sighting.session != self._session:
             sighting.rank = COPY  # Another session's record, carried along.
-        if self._is_agents:
+        if self._is_subagent:
             sighting.is_sidechain = True
-            sighting.agent = sighting.agent or self._agent
+            sighting.subagent = sighting.subagent or self._subagent
             sighting.rank = ASIDE if sighting.rank == OWN else sighting.rank
         if sighting.model is None and self._is_flat:
             sighting.model = self._usual_model()

@@ -58,7 +58,7 @@ class Key(NamedTuple):
     def meta(self) -> str | None:
         """The place of what Claude Code keeps beside an agent's log; None if it is not one's."""
         log = read_name(self.name.rpartition("/")[2])
-        is_agents = log is not None and log.kind == "agent"
+        is_agents = log is not None and log.kind == "subagent"
         if not is_agents or not self.name.startswith(f"{self.directory}/subagents/"):
             return None
         return self.name.removesuffix(LOG) + ".meta.json"

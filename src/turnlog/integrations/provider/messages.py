@@ -179,7 +179,7 @@ def _find(project: Project, message_id: str, session_id: str | None) -> tuple[Pa
 def _logs(project: Project, session_id: str | None) -> Iterator[Path]:
     """Return the logs that may hold a message; main ones first, since most is said there."""
     logs = [
-        (log.kind == "agent", log.path)
+        (log.kind == "subagent", log.path)
         for owner, log in logs_in(project)
         if session_id in (None, owner)
     ]

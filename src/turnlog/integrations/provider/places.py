@@ -101,7 +101,7 @@ def find_log(project: Project, session_id: str, agent_id: str | None = None) -> 
     for log in session.logs if session else ():
         if agent is None and log.kind == "session" and project.holds(log):
             return Session(session_id, (log,))
-        if log.kind == "agent" and log.agent_id == agent and project.holds(log):
+        if log.kind == "subagent" and log.agent_id == agent and project.holds(log):
             return Session(session_id, (_as_main(project, session_id, log.path),))
     raise _not_found(project, session_id, agent, session)
 

@@ -169,7 +169,7 @@ def _main_log(project: Project, session_id: str) -> Path:
     """Return the place of a session's main log; one that is archived is brought back to it."""
     path = project.main_log(session_id)
     found = KeptSession.find_exactly((project.home,), session_id)
-    logs = [log for log in found.logs if log.kind != "agent"] if found else []
+    logs = [log for log in found.logs if log.kind != "subagent"] if found else []
     here = [log.path for log in logs if project.holds(log)]
     if found is None or not logs:
         return path

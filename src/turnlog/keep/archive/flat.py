@@ -247,7 +247,7 @@ def unpack_in_place(archive: Path) -> int:
 def _write_down_unpacked(directory: Path, session_id: str) -> None:
     """Update the metadata and the registry from the restored log."""
     live = LiveMeta(directory, session_id)
-    with contextlib.suppress(NotFound):  # Its log is lost, and only agents' are left.
+    with contextlib.suppress(NotFound):  # Its log is lost, and only subagents' are left.
         live.refresh()
         _write_down(directory, live.meta(), live)
 

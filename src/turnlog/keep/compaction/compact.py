@@ -137,7 +137,7 @@ def compact(
         except NotFound:
             if log is logs[0]:
                 raise
-            continue  # An agent's log that vanished meanwhile.
+            continue  # A subagent's log that vanished meanwhile.
         except OSError as error:
             raise failed(error, "compaction", log.path) from None
     done.written = any(log.written for log in done.logs)
@@ -155,7 +155,7 @@ class _LogCompaction:
         self.session = session
         self.log = log
         self.rules = list(rules)
-        if log.kind == "agent" and log.session_id is None:
+        if log.kind == "subagent" and log.session_id is None:
             # Its own directory would not be recognized as the session's.
             self.rules = [rule for rule in rules if rule is not Rule.BLOBS]
         self.blob_bytes = blob_bytes
@@ -201,7 +201,7 @@ class _LogCompaction:
         found = changes_in(
             partial(self._reader, fd, size),
             lambda offset, length: read_at(fd, length, offset),
-            self._agents(),
+            self._subagents(),
             agent_id=self.log.agent_id,
             rules=self.rules,
             blob_bytes=self.blob_bytes,
@@ -278,7 +278,7 @@ class _LogCompaction:
     def _reader(self, fd: int, size: int) -> Reader:
         return Reader(self.log.path, cap=self.cap, source=PlainSource(os.dup(fd), 0, end=size))
 
-    def _agents(self) -> dict[str, Read]:
+    def _subagents(self) -> dict[str, Read]:
         return {
             log.agent_id: partial(Reader, log.path, cap=self.cap)
             for log in self.session.logs
@@ -288,7 +288,9 @@ class _LogCompaction:
     def _elsewhere(self) -> Iterator[Record]:
         """Read the session's other logs."""
         for log in self.session.logs:
-            if log.path != self.log.path and (log.kind == "agent" or log in self.session.main_logs):
+            if log.path != self.log.path and (
+                log.kind == "subagent" or log in self.session.main_logs
+            ):
                 with suppress(NotFound), Reader(log.path, cap=self.cap) as reader:
                     yield from (item.record for item in reader if isinstance(item, Placed))
 
@@ -308,8 +310,8 @@ def plain_logs(session: Session) -> list[LogFile]:
             path=main.path,
             hint="unarchive or restore the session first",
         )
-    agents = [log for log in session.logs if log.kind == "agent"]
-    return [main, *(log for log in agents if log.compression is None and not log.is_kept)]
+    subagents = [log for log in session.logs if log.kind == "subagent"]
+    return [main, *(log for log in subagents if log.compression is None and not log.is_kept)]
 
 
 def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:

@@ -5,8 +5,8 @@
 - ``states``: a title, tag, last prompt, mode, permission mode or agent's name that a later record
   of the same type and session replaces. The last one stays, and the last non-empty one.
 - ``echoes``: a progress record that repeats an agent's record, with the same text, usage and uuid
-  as in the agent's own log. Only if no remaining record refers to it, and a later one still links
-  the agent to its call.
+  as in the subagent's own log. Only if no remaining record refers to it, and a later one still links
+  the subagent to its call.
 - ``blobs``: a tool's result on a line longer than 64 KiB is moved to a file (see
   ``storage.blobs``), unless it mentions usage or plans, which are searched without following blobs.
 
@@ -55,18 +55,18 @@ Read = Callable[[], Reader]
 
 
 class Echo(NamedTuple):
-    """A progress record, its location, and what it says about an agent."""
+    """A progress record, its location, and what it says about an subagent."""
 
     offset: int
     uuid: str
-    agent: str
+    subagent: str
     data: dict[str, Any]
 
 
-def echoes_to_drop(echoes: Sequence[Echo], read: Read, agents: Mapping[str, Read]) -> list[Echo]:
+def echoes_to_drop(echoes: Sequence[Echo], read: Read, subagents: Mapping[str, Read]) -> list[Echo]:
     """Return those of *echoes*, given in log order, that may be removed."""
     candidates = [echo for echo in echoes if _is_plain(echo)]
-    repeated = _repeated(candidates, agents)
+    repeated = _repeated(candidates, subagents)
     candidates = [echo for echo in candidates if echo.uuid in repeated]
     if not candidates:
         return []
@@ -102,18 +102,18 @@ def _mentions(read: Read, uuids: set[str]) -> dict[str, set[int]]:
     return found
 
 
-def _repeated(echoes: Sequence[Echo], agents: Mapping[str, Read]) -> set[str]:
-    """Return the uuids of the echoes whose content is in their agents' own logs."""
+def _repeated(echoes: Sequence[Echo], subagents: Mapping[str, Read]) -> set[str]:
+    """Return the uuids of the echoes whose content is in their subagents' own logs."""
     found: set[str] = set()
-    by_agent: dict[str, dict[str, list[Echo]]] = {}
+    by_subagent: dict[str, dict[str, list[Echo]]] = {}
     for echo in echoes:
         message = echo.data.get("message")
         named = message.get("uuid") if isinstance(message, dict) else None
         if isinstance(named, str):
-            by_agent.setdefault(echo.agent, {}).setdefault(named, []).append(echo)
-    for agent, wanted in by_agent.items():
+            by_subagent.setdefault(echo.subagent, {}).setdefault(named, []).append(echo)
+    for subagent, wanted in by_subagent.items():
         prompt: str | None = None
-        with suppress(NotFound), closing(agents[agent]()) as reader:
+        with suppress(NotFound), closing(subagents[subagent]()) as reader:
             for item in reader:
                 record = item.record if isinstance(item, Placed) else None
                 if prompt is None and isinstance(record, User):
@@ -208,7 +208,7 @@ class _EchoLine(NamedTuple):
 def changes_in(
     read: Read,
     read_line: Callable[[int, int], bytes],
-    agents: Mapping[str, Read],
+    subagents: Mapping[str, Read],
     *,
     agent_id: str | None,
     rules: Sequence[Rule],
@@ -216,8 +216,8 @@ def changes_in(
 ) -> list[LineChange]:
     """Return what *rules* remove from a log, in log order.
 
-    *read* starts reading the log, *read_line* returns some bytes of it, *agents* start reading the
-    logs of the session's agents. *agent_id* is the agent whose log this is, if any.
+    *read* starts reading the log, *read_line* returns some bytes of it, *subagents* start reading the
+    logs of the session's subagents. *agent_id* is whose log this is, if any.
     """
     facts = _Facts(agent_id, blob_bytes)
     with closing(read()) as reader:
@@ -232,7 +232,7 @@ def changes_in(
     if Rule.STATES in rules:
         found += facts.states()
     if Rule.ECHOES in rules:
-        echoes = echoes_to_drop(facts.free_echoes(agents), read, agents)
+        echoes = echoes_to_drop(facts.free_echoes(subagents), read, subagents)
         found += (_dropped(facts.line_of(echo), Rule.ECHOES, echo.uuid) for echo in echoes)
     if Rule.BLOBS in rules:
         gone = {change.offset for change in found}
@@ -317,14 +317,14 @@ class _Facts:
         """Return whether *line* is the last to name the branch or the version."""
         return line.offset in self._last_surroundings.values()
 
-    def free_echoes(self, agents: Container[str]) -> list[Echo]:
+    def free_echoes(self, subagents: Container[str]) -> list[Echo]:
         """Return the echoes that only the parent links could still need."""
-        last = {candidate.echo.agent: candidate.echo.uuid for candidate in self.echoes}
+        last = {candidate.echo.subagent: candidate.echo.uuid for candidate in self.echoes}
         return [
             echo
             for line, echo in self.echoes
-            if echo.agent in agents
-            and last[echo.agent] != echo.uuid
+            if echo.subagent in subagents
+            and last[echo.subagent] != echo.uuid
             and len(self.copies[echo.uuid]) == 1
             and not line.is_held
             and line.offset != self.last_offset
@@ -380,9 +380,9 @@ class _Facts:
     def _take_echo(self, record: Linked, line: _LogLine) -> None:
         if not isinstance(record, Progress) or record.kind != "agent_progress":
             return
-        agent = record.data.get("agentId")
-        if isinstance(agent, str) and record.uuid is not None:
-            echo = Echo(line.offset, record.uuid, agent, record.data)
+        subagent = record.data.get("agentId")
+        if isinstance(subagent, str) and record.uuid is not None:
+            echo = Echo(line.offset, record.uuid, subagent, record.data)
             self.echoes.append(_EchoLine(line, echo))
 
     def _is_movable(self, record: Linked, line: _LogLine) -> bool:

@@ -110,7 +110,7 @@ def undo(
         except NotFound:
             if log is logs[0]:
                 raise
-            continue  # An agent's log that vanished meanwhile.
+            continue  # A subagent's log that vanished meanwhile.
         except OSError as error:
             raise failed(error, "undoing", log.path) from None
     done.written = any(log.written for log in done.logs)

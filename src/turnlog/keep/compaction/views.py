@@ -1,7 +1,7 @@
 """Digests of every view of a log, which must be equal before and after a compaction.
 
 Views are the tree and its records, the main and the whole thread, turns, the agent's context, API
-messages, title, times and prompts, state and writers, agents and their calls, files, plans, usage.
+messages, title, times and prompts, state and writers, subagents and their calls, files, plans, usage.
 Each is computed by the code that shows it, and hashed piece by piece, so that comparing needs no
 memory.
 
@@ -135,10 +135,10 @@ class _Folds:
                 (life.state(now), life.last_active_at, life.goodbye_at, life.opened),
                 (life.writers, life.forgiven, bool(life.records), bool(life.records_since_opened)),
             ],
-            "agents": [
+            "subagents": [
                 list(self.traces.spawns.items()),
-                sorted(self.traces.call_of_agent.items()),
-                sorted(self.traces.progress_of_agent.items()),
+                sorted(self.traces.call_of_subagent.items()),
+                sorted(self.traces.progress_of_subagent.items()),
                 self.traces.first_prompt,
                 (list(self.traces.sidechains.items()), self.traces.has_main),
                 sorted(each for each in self.traces.sidechain_of.items() if each[0] not in without),

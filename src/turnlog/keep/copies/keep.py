@@ -398,7 +398,7 @@ def owner_of_file(file: HomeFile) -> str | None:
 
 
 def _owner(file: HomeFile) -> str | None:
-    """Return the session of an agent's log, or its metadata, next to the sessions.
+    """Return the session of a subagent's log, or its metadata, next to the sessions.
 
     Only its records name it.
     """

@@ -54,7 +54,7 @@ class Contents(Struct):
                 found.everything.add(name)
                 if type(record) in SAID_BY:
                     found.states.add(record.type)
-                elif not isinstance(record, Progress):  # Compaction drops echoes of agents.
+                elif not isinstance(record, Progress):  # Compaction drops echoes of subagents.
                     found.records.add(name)
         return found
 

@@ -143,8 +143,8 @@ def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Proble
     logs = [kept for kept in current if is_main_log(kept.name)]
     behind = list(changed_files(files, catalogue))
     mains = {name for name in present if is_main_log(name)} | {kept.name for kept in logs}
-    agents = {owner_of(name) for name in mains if _is_agents(home, name)}
-    sessions = {owner_of(kept.name) for kept in logs} - agents
+    subagents = {owner_of(name) for name in mains if _is_subagent(home, name)}
+    sessions = {owner_of(kept.name) for kept in logs} - subagents
     return HomeStatus(
         home=str(home.path),
         is_there=is_there,
@@ -155,7 +155,7 @@ def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Proble
         packed_bytes=sum(kept.packed_bytes for kept in (*current, *older)),
         older=len(older),
         missing=len(missing),
-        behind_sessions=len(_owners(behind) - agents),
+        behind_sessions=len(_owners(behind) - subagents),
         behind_files=len(behind),
         behind_bytes=sum(file.size_bytes for file in behind),
         last_run_at=last_run_at(kept_place(home)),
@@ -164,8 +164,8 @@ def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Proble
     )
 
 
-def _is_agents(home: Home, name: str) -> bool:
-    """Return whether a log with a session's name is an agent's, by its copy if it is gone."""
+def _is_subagent(home: Home, name: str) -> bool:
+    """Return whether a log named like a session's is a subagent's, by its copy if it is gone."""
     path = home.path / name
     return is_subagent_log(path if path.is_file() else find_copy(kept_place(home), name))
 

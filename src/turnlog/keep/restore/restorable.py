@@ -94,7 +94,7 @@ class Mirror:
             owner = owner_of(name) or next(
                 (each.known.session for each in copies if each.known and each.known.session), None
             )
-            if owner is None and (log := log_in(name)) is not None and log.kind == "agent":
+            if owner is None and (log := log_in(name)) is not None and log.kind == "subagent":
                 owner = owner_in(copies[-1].path)
             if owner is not None:
                 found[name] = owner
@@ -326,8 +326,8 @@ class Restorable:
         return self.last_active_at, self.changed_ns, self.id
 
     @property
-    def is_agents(self) -> bool:
-        """Whether its main log is an agent's, which lists leave out."""
+    def is_subagent(self) -> bool:
+        """Whether its main log is a subagent's, which lists leave out."""
         newest = self.mirror.newest(self.mains[0])
         return _kind(newest.name) == "session" and is_subagent_log(newest.path)
 

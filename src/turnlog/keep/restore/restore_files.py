@@ -362,7 +362,7 @@ def _is_unchanged(existing: BinaryIO, part: FileRestore) -> bool:
 
 
 def _rank(part: FileRestore) -> int:
-    """Sort key: side files, then agents' logs, then main logs."""
+    """Sort key: side files, then subagents' logs, then main logs."""
     return 2 if part.is_main else 1 if log_in(part.target) is not None else 0
 
 

@@ -67,7 +67,7 @@ class CleanupPeriod(Struct, kw_only=True, frozen=True):
 
 
 class Loss(Struct, kw_only=True, frozen=True):
-    """A session, or an agent's log next to the sessions, that the cleanup would delete."""
+    """A session, or a subagent's log next to the sessions, that the cleanup would delete."""
 
     home: str
     id: str
@@ -89,7 +89,7 @@ class LossCount(NamedTuple):
     """The number of sessions in some losses; copies of a session count once."""
 
     sessions: int
-    agents: int
+    subagents: int
     """Agents' logs next to the sessions."""
 
     @classmethod
@@ -172,7 +172,9 @@ def losses(
             loss = Loss(
                 home=str(home.path),
                 id=log.session_id or log.agent_id or "",
-                kind="agent" if log.kind == "session" and is_subagent_log(log.path) else log.kind,
+                kind="subagent"
+                if log.kind == "session" and is_subagent_log(log.path)
+                else log.kind,
                 path=str(log.path),
                 title=title_of(log) if title_of is not None else None,
                 size_bytes=sum(file.size_bytes for file in files),
@@ -261,7 +263,7 @@ def _old_logs(
     """Yield the logs directly in a project's directory that have not changed after *until_ns*."""
     for log in find_logs(home, problems=problems):
         is_swept = log.layout == "claude" and log.compression is None and not log.is_kept
-        if not is_swept or (log.kind == "agent" and log.session_id is not None):
+        if not is_swept or (log.kind == "subagent" and log.session_id is not None):
             continue
         try:
             status = os.stat(log.path)

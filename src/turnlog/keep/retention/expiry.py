@@ -113,7 +113,7 @@ class ExpiryReview:
     def _judge(self, session_id: str, logs: list[LogFile]) -> Candidate | None:
         """Return the session if it has expired; None if it stays."""
         policy = self._facts.policy
-        if all(log.is_kept for log in logs if log.kind != "agent"):
+        if all(log.is_kept for log in logs if log.kind != "subagent"):
             if not policy.with_kept:
                 return None  # It is gone from its home; its kept copies stay.
             if session_id not in self._facts.deleted and not self._may_be_seen(logs):
@@ -145,7 +145,7 @@ class ExpiryReview:
 
     def _may_be_seen(self, logs: list[LogFile]) -> bool:
         """Return whether main logs would be found in the home if they existed."""
-        mains = (log for log in logs if log.kind != "agent")
+        mains = (log for log in logs if log.kind != "subagent")
         return all(self.belongings.has_any(home_name(log, self.belongings)) for log in mains)
 
     def _is_young(self, activity: LastActivity) -> bool:
@@ -224,13 +224,15 @@ def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, 
         owner = log.session_id
         if log.kind == "day":
             days.append(log)
-        elif owner is None and log.kind == "agent":
+        elif owner is None and log.kind == "subagent":
             owner = owner_in(log.path)
         if owner is not None:
             found.setdefault(owner, []).append(log)
     for session_id, logs in share_out(days, problems).items():
         found.setdefault(session_id, []).extend(logs)
-    return {each: logs for each, logs in found.items() if any(log.kind != "agent" for log in logs)}
+    return {
+        each: logs for each, logs in found.items() if any(log.kind != "subagent" for log in logs)
+    }
 
 
 def sharers(sessions: dict[str, list[LogFile]]) -> Iterator[list[str]]:

@@ -23,7 +23,7 @@ from turnlog.records.timestamps import instant_of_ns
 REST: Final = timedelta(days=1)
 """How long an orphan must not have been touched."""
 
-_IN_PROJECTS: Final = {"subagents": "agents", "tool-results": "tool results"}
+_IN_PROJECTS: Final = {"subagents": "subagents", "tool-results": "tool results"}
 
 
 class Orphan(Struct, kw_only=True, frozen=True):
@@ -32,7 +32,7 @@ class Orphan(Struct, kw_only=True, frozen=True):
     id: str
     home: str
     kinds: list[str]
-    """Its kinds: todos, tasks, file-history, agents, …"""
+    """Its kinds: todos, tasks, file-history, subagents, …"""
     files: int
     size_bytes: int
     changed_at: datetime | None
@@ -111,7 +111,7 @@ def _kind(belonging: SessionFile) -> str:
     if top == "todos" or top in OF_SESSIONS:
         return top
     inner = (_IN_PROJECTS[each] for each in rest if each in _IN_PROJECTS)
-    return next(inner, "agents" if belonging.log is not None else "metadata")
+    return next(inner, "subagents" if belonging.log is not None else "metadata")
 
 
 def _changed_at(files: list[SessionFile]) -> datetime | None:

@@ -1,6 +1,6 @@
 """Delete a session to the trash, and restore it from there.
 
-All its files are moved: its log, its agents' logs and metadata, todos, tasks, file history,
+All its files are moved: its log, its subagents' logs and metadata, todos, tasks, file history,
 environment, tool results, a flat store's metadata and registry entry, and turnlog's kept copies of
 all of it, every generation. Plans and the prompt history are shared between sessions and stay.
 
@@ -129,7 +129,7 @@ def delete_found(
         deletion.left += [LeftAlone(str(one.path), one.reason) for one in left]
     _refuse_if_left(deletion, logs)
     with contextlib.suppress(TurnlogError, OSError):  # The title is only for display.
-        mains = [log for log in logs if log.kind != "agent"]
+        mains = [log for log in logs if log.kind != "subagent"]
         deletion.title = title_of(session_id, mains)
     for each in belongings:
         with interruption_message(each.home.path, "delete"):
@@ -211,7 +211,7 @@ def _refuse_if_linked(session_id: str, logs: Sequence[LogFile]) -> None:
     for log in logs:
         inside = os.path.relpath(log.path, log.home)
         is_itself = os.path.realpath(log.path) == os.path.join(os.path.realpath(log.home), inside)
-        if log.kind != "agent" and not log.is_kept and not is_itself:
+        if log.kind != "subagent" and not log.is_kept and not is_itself:
             raise NotALog(
                 f"the log of session {session_id} is reached through a symbolic link",
                 path=log.path,
@@ -221,7 +221,7 @@ def _refuse_if_linked(session_id: str, logs: Sequence[LogFile]) -> None:
 
 def _refuse_if_left(deletion: Deletion, logs: Sequence[LogFile]) -> None:
     """Raise if a main log would stay: then the session would not be gone."""
-    mains = {str(log.path) for log in logs if log.kind != "agent"}
+    mains = {str(log.path) for log in logs if log.kind != "subagent"}
     for each in deletion.left:
         if each.path in mains:
             raise NotALog(

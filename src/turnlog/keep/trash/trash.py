@@ -139,7 +139,7 @@ class Trash:
             return Unreadable(f"{ENTRY}: {error}")
         times = entry.deleted_at, entry.purge_after_at
         if not os.path.isabs(entry.home) or not _are_of_a_home(entry):
-            return Unreadable(f"{ENTRY}: names of files that agents do not keep in a home")
+            return Unreadable(f"{ENTRY}: names of files that subagents do not keep in a home")
         if any(each.tzinfo is None for each in times):
             return Unreadable(f"{ENTRY}: times without a time zone")
         return entry

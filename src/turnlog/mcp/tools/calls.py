@@ -9,7 +9,7 @@ from pydantic import Field
 
 from turnlog.api.index import Index
 from turnlog.api.query import TOOLS, QueryConditions, QueryFilter, answer_of, conditions_of
-from turnlog.index.ids import AGENT, microseconds
+from turnlog.index.ids import SUBAGENT, microseconds
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.pointers import instant_text, record_name, sparse
@@ -23,7 +23,7 @@ _COUNTED: Final = 12
 _ANSWER: Final = 200
 _COLUMNS: Final = (
     "r.id, r.length, r.uuid, c.block, c.result, c.call_id, tool.name, c.is_error, c.duration_us,"
-    f" r.at, s.session, {AGENT}, fp.path, p.path"
+    f" r.at, s.session, {SUBAGENT}, fp.path, p.path"
 )
 Status = Literal["ok", "error", "pending"]
 _STATUSES: Final[dict[Status, Literal["success", "error", "pending"]]] = {
@@ -125,13 +125,13 @@ def _rows(desk: ToolContext, index: Index, rows: list[Any]) -> list[dict[str, An
 
 def _row(index: Index, row: tuple[Any, ...]) -> dict[str, Any]:
     number, length, uuid, block, result, call_id, name, is_error, duration, at, *rest = row
-    session, agent, file, _ = rest
+    session, subagent, file, _ = rest
     asked = call_line(index.record(number, length), block)
     answer = answer_of(index.record(result), call_id) if is_error and result else None
     return sparse(
         {
             "session": session,
-            "agent": agent,
+            "subagent": subagent,
             "record": record_name(uuid, number),
             "at": instant_text(at),
             "tool": name,

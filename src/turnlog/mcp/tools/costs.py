@@ -28,7 +28,7 @@ from turnlog.mcp.tool_names import listed
 from turnlog.pricing.cost import configured_prices
 from turnlog.records.time_zone import TIMES
 
-Unit = Literal["day", "model", "session", "project", "agent", "hour", "week", "month"]
+Unit = Literal["day", "model", "session", "project", "subagent", "hour", "week", "month"]
 _MOST_UNITS: Final = 3
 _SKIPPED_IN: Final = """
 SELECT k.why, count(*) FROM skipped AS k JOIN logs AS l ON l.id = k.log

@@ -118,11 +118,11 @@ def _pattern(index: Index, found: ErrorPattern) -> dict[str, Any]:
 
 def _occurrence(desk: ToolContext, index: Index, found: Occurrence) -> dict[str, Any]:
     failed = next((each for each in found.records if each.is_error), None)
-    agent = pointer(index, failed.log, failed.offset).get("agent") if failed else None
+    subagent = pointer(index, failed.log, failed.offset).get("subagent") if failed else None
     return sparse(
         {
             "session": found.session,
-            "agent": agent,
+            "subagent": subagent,
             "project": None if found.project == desk.scope else found.project,
             "at": instant_text(found.at),
             "tool": found.tool,

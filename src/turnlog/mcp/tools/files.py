@@ -20,7 +20,7 @@ from turnlog.api.query import projects_in
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import Home, side_files
 from turnlog.formats.walk import DirectoryWalk, Item, Problem
-from turnlog.index.ids import AGENT, microseconds
+from turnlog.index.ids import SUBAGENT, microseconds
 from turnlog.mcp.context import KnownSession, ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.pointers import instant_text, sparse
@@ -46,7 +46,7 @@ FROM records AS r CROSS JOIN touches AS f ON f.record = r.id JOIN paths AS p ON 
 WHERE r.session = ? GROUP BY f.path
 """
 _EDITS: Final = f"""
-SELECT r.id, r.length, c.result, {AGENT}
+SELECT r.id, r.length, c.result, {SUBAGENT}
 FROM records AS r CROSS JOIN touches AS f ON f.record = r.id
 JOIN calls AS c ON c.record = f.record AND c.block = f.block
 JOIN paths AS p ON p.id = f.path JOIN logs AS l ON l.id = r.id >> 40
@@ -123,13 +123,13 @@ def _read_edits(
     if len(rows) > MOST_EDITS:
         notes.append(f"only the latest {MOST_EDITS:,} edits were read")
     # One record may hold several calls, or several results; it is seen once.
-    agents: dict[int, str | None] = {}
-    for number, _, result, agent in rows[:MOST_EDITS]:
-        agents |= {number: agent, result: agent}
-    for number in sorted(agents):
+    subagents: dict[int, str | None] = {}
+    for number, _, result, subagent in rows[:MOST_EDITS]:
+        subagents |= {number: subagent, result: subagent}
+    for number in sorted(subagents):
         record = index.record(number)
         if record is not None:
-            traces.see(record, agents[number])
+            traces.see(record, subagents[number])
 
 
 def _kept(home: Home, session_id: str, problems: list[Problem]) -> list[Item]:
@@ -168,7 +168,7 @@ _PIECE: Final = 1_900
 _MESSAGES: Final = 3
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
 _WHO: Final = f"""
-SELECT s.session, {AGENT}, fp.path, sum(f.action = 'read'), sum(f.action = 'edit'),
+SELECT s.session, {SUBAGENT}, fp.path, sum(f.action = 'read'), sum(f.action = 'edit'),
        sum(f.action = 'write'), sum(f.action = 'search'), max(r.at)
 FROM touches AS f JOIN paths AS fp ON fp.id = f.path JOIN records AS r ON r.id = f.record
 JOIN sessions AS s ON s.id = r.session JOIN logs AS l ON l.id = r.id >> 40
@@ -244,7 +244,7 @@ def _row(counted: FileAccess | Touched, **more: Any) -> dict[str, Any]:
 
 
 def _who(index: Index, path: str, asked: dict[str, Any], page: PageStart, limit: int) -> ToolAnswer:
-    """List the sessions and agents that touched a file."""
+    """List the sessions and subagents that touched a file."""
     where = "(" + " OR ".join(f"fp.path GLOB :glob{n}" for n in range(3)) + ")"
     values: dict[str, Any] = {f"glob{n}": each for n, each in enumerate(file_glob(path))}
     for name, sign in (("since", ">="), ("until", "<")):
@@ -261,7 +261,7 @@ def _who(index: Index, path: str, asked: dict[str, Any], page: PageStart, limit:
             _row(
                 Touched(*row[2:]),
                 session=row[0],
-                agent=row[1],
+                subagent=row[1],
                 file=row[2],
                 last_at=instant_text(row[7]),
             )
@@ -319,7 +319,7 @@ class _Session:
                 sparse(
                     {
                         "record": edit.uuid,
-                        "agent": edit.agent_id,
+                        "subagent": edit.agent_id,
                         "at": instant_text(edit.at),
                         "tool": edit.tool,
                         "added": edit.added,

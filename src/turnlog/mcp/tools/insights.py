@@ -22,7 +22,7 @@ from turnlog.mcp.tool_names import listed
 from turnlog.pricing.cost import configured_prices
 
 Section = Literal[
-    "overview", "days", "weeks", "hours", "streaks", "week_against_week", "models", "agents",
+    "overview", "days", "weeks", "hours", "streaks", "week_against_week", "models", "subagents",
     "projects", "tools", "sequences", "errors", "edits", "cache", "compactions", "interruptions",
     "turns", "commands",
 ]  # fmt: skip

@@ -45,7 +45,7 @@ _ROWS: Final = 20
 _MOST_ROWS: Final = 200
 _SHOWN: Final = 300
 # What is given if nothing else is asked for: enough to choose by, and to open.
-_OPENED: Final = ("uuid", "session_id", "agent", "at")
+_OPENED: Final = ("uuid", "session_id", "subagent", "at")
 _LOOK: Final = {
     "entries": (*_OPENED, "type", "author", "is_error", "content"),
     "messages": (*_OPENED, "role", "model", "output", "is_error", "text"),
@@ -187,7 +187,7 @@ def _parsed(desk: ToolContext, given: Mapping[str, Any], page: PageStart) -> Que
     of = asked.aggregate.field if asked.aggregate else None
     if _NEVER in (*(named.extract or ()), named.group_by, of, form.sort_by):
         raise UsageError(
-            f"{_NEVER} is not told here", hint="session_id, agent and uuid say where a record is"
+            f"{_NEVER} is not told here", hint="session_id, subagent and uuid say where a record is"
         )
     return structs.replace(
         asked,

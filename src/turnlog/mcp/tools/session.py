@@ -57,7 +57,7 @@ def session_overview(
             max_length=200,
         ),
     ] = None,
-    agent: Annotated[
+    subagent: Annotated[
         str | None,
         Field(
             description="With record: the subagent whose record it is.",
@@ -72,7 +72,7 @@ def session_overview(
     with desk.index() as index:
         known = desk.session(index, session)
         if record is not None:
-            return _whole(desk, index, known, find_record(index, known, record, agent)[1], page)
+            return _whole(desk, index, known, find_record(index, known, record, subagent)[1], page)
         figures = session_figures(index, known.number)
         placed = newest_records(
             index, known.number, ["human"], limit=_PROMPTS + 1, offset=page.place

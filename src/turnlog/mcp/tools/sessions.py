@@ -28,7 +28,7 @@ class SessionLine(Struct, kw_only=True, omit_defaults=True):
     models: list[str]
     tools: dict[str, int] = {}
     branches: list[str] = []
-    agents: int = 0
+    subagents: int = 0
     tag: str | None = None
     state: str
     running: str | None = None

@@ -47,7 +47,7 @@ def session_turns(
             max_length=200,
         ),
     ] = None,
-    agent: Annotated[
+    subagent: Annotated[
         str | None,
         Field(
             description="Read this subagent's turns instead: its id or a prefix.",
@@ -67,11 +67,11 @@ def session_turns(
     with desk.index() as index:
         known = desk.session(index, session)
         if record is not None:
-            thread, start = find_record(index, known, record, agent)
+            thread, start = find_record(index, known, record, subagent)
             flow = _Flow(index, known, thread)
             answer = flow.in_full(flow.turn_at(start), start, page, limit)
         else:
-            flow = _Flow(index, known, thread_of(index, known, agent))
+            flow = _Flow(index, known, thread_of(index, known, subagent))
             if turn is None:
                 answer = flow.outline(page, limit, newest=newest)
             else:
@@ -87,7 +87,7 @@ class _Flow:
     def __init__(self, index: Index, known: KnownSession, thread: Thread) -> None:
         self._index, self._known, self._thread = index, known, thread
         self._prompts = thread.prompts(index)
-        self._telling = RecordLines(index, is_agents=thread.agent is not None)
+        self._telling = RecordLines(index, is_subagent=thread.subagent is not None)
 
     def outline(self, page: PageStart, limit: int, *, newest: bool) -> ToolAnswer:
         """Tell each turn in a few lines."""
@@ -160,7 +160,7 @@ class _Flow:
         return self._thread.logs.index(record >> OFFSET_BITS), record
 
     def _about(self, **more: Any) -> dict[str, Any]:
-        told = {"session": self._known.id, "agent": self._thread.agent}
+        told = {"session": self._known.id, "subagent": self._thread.subagent}
         return sparse(told | more | {"turns": len(self._prompts)})
 
     def _line(self, number: int) -> dict[str, Any]:

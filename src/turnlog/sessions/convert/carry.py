@@ -41,7 +41,7 @@ class CarryOrigin(NamedTuple):
     project: str | None = None
     """The name of its directory under projects/."""
     is_beside: bool = False
-    """Whether it is an agent's log next to the main one, as in early versions."""
+    """Whether it is a subagent's log next to the main one, as in early versions."""
     cwd: str | None = None
     """The session's directory, as far as an earlier conversion knew it."""
 
@@ -85,7 +85,7 @@ class SourceLog:
         if found is not None:
             return found
         log = self.logs[-1]
-        is_beside = log.kind == "agent" and log.session_id is None
+        is_beside = log.kind == "subagent" and log.session_id is None
         project = log.project_key or (log.path.parent.name if log.kind == "day" else None)
         return CarryOrigin(self.session.layout, self.session.id, project, is_beside)
 

@@ -3,7 +3,7 @@
 Nothing is lost, and the source is not changed. Lines are copied as they are, except where the
 program that reads the new log would not understand them (see `translate`). Converting back,
 directly or through the third layout, restores the original lines byte for byte, with what was added
-meanwhile. An id that is not valid in the new layout becomes a UUID, always the same one. Agents'
+meanwhile. An id that is not valid in the new layout becomes a UUID, always the same one. Subagents'
 logs and their ``agent-ID.meta.json`` are copied too. Todos, plans, prompts, tool results and file
 history belong to the home and stay. Damage is counted, not copied.
 
@@ -91,12 +91,12 @@ class Destination:
             path = dated_log(self.root, os.sep, self.only_day or day)
         return path.parent.with_name(self._project) / path.name
 
-    def agent_log(self, agent_id: str, inner: Iterable[str], origin: CarryOrigin) -> Path:
-        """Return the path of an agent's log, in the subdirectories *inner* of its session's."""
+    def subagent_log(self, agent_id: str, inner: Iterable[str], origin: CarryOrigin) -> Path:
+        """Return the path of a subagent's log, in the subdirectories *inner* of its session's."""
         name = self.id if is_session_id(self.id) else uuid_of(self.id)
         main = self.log(date.min)
         known = self._known(origin)
-        if known is not None:  # Agents may have another project than their session.
+        if known is not None:  # Subagents may have another project than their session.
             main = main.parent.with_name(_project_name(self.layout, "", known)) / main.name
         nested = subagent_log_near(main, name, agent_id)
         if origin.is_beside and origin.layout == self.layout:
@@ -108,7 +108,7 @@ class Destination:
         if not self.root.is_dir():
             return []
         found = find_logs(Home(self.root))
-        logs = [log for log in found if log.layout == self.layout and log.kind != "agent"]
+        logs = [log for log in found if log.layout == self.layout and log.kind != "subagent"]
         if self.layout != "dated":
             return [log for log in logs if log.session_id == self.id]
         if self.only_day is not None:
@@ -137,12 +137,12 @@ def target_id(origin: CarryOrigin, layout: LayoutName) -> str:
 
 
 def subagent_logs_of(session: Session) -> Iterator[tuple[LogFile, tuple[str, ...]]]:
-    """Return the agents' logs, each with its subdirectories of ``subagents``.
+    """Return the subagents' logs, each with its subdirectories of ``subagents``.
 
-    Two logs of one agent are two logs, even if one directory would have to hold both.
+    Two logs of one subagent are two logs, even if one directory would have to hold both.
     """
     taken: set[tuple[str | None, ...]] = set()
-    for log in session.agent_logs:
+    for log in session.subagent_logs:
         inner = _inner(session.id, log)
         if (*inner, log.agent_id) in taken:
             inner = (f"copy-{len(taken)}", *inner)
@@ -209,7 +209,7 @@ class Converted(Struct, kw_only=True):
     """Records that were translated to another dialect; each keeps its original in a note."""
     damage: int = 0
     """Damaged ranges of the source, which were not copied."""
-    agents: int = 0
+    subagents: int = 0
 
 
 def convert(
@@ -263,7 +263,7 @@ class _Conversion:
         existing = self._to.standing()
         written = self._check(existing) if existing else 0
         for log, inner in subagent_logs_of(self._session):
-            self._carry_agent(log, inner)
+            self._carry_subagent(log, inner)
         if self._layout == "dated":
             self._write_days(written, existing)
         else:
@@ -341,11 +341,11 @@ class _Conversion:
 
     # -- writing ------------------------------------------------------------------------------
 
-    def _carry_agent(self, log: LogFile, inner: Iterable[str]) -> None:
+    def _carry_subagent(self, log: LogFile, inner: Iterable[str]) -> None:
         source = SourceLog(self._session, (log,))
-        path = self._to.agent_log(log.agent_id or "", inner, source.origin)
+        path = self._to.subagent_log(log.agent_id or "", inner, source.origin)
         self._write_log(path, source)
-        self._done.agents += 1
+        self._done.subagents += 1
         data = read_file(_meta_path(log.path))
         if not isinstance(data, Unreadable):
             self._put(_meta_path(path), (data,))

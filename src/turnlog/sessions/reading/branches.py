@@ -4,7 +4,7 @@ Most forks in a tree are not branches: parallel calls and their results, tool pr
 belong to the thread in which they happened. Branches are the threads that say something no other
 does, each with the record where it forks off.
 
-Sidechains are not branches either but agents of the session (see ``subagents``), unless the log has
+Sidechains are not branches either but subagents of the session (see ``subagents``), unless the log has
 nothing else.
 """
 
@@ -41,8 +41,8 @@ class Branch(Struct, frozen=True):
         return tuple(node for node in self.own if node.is_prompt)
 
     @property
-    def is_agents(self) -> bool:
-        """Whether it is an agent's thread in the session's log."""
+    def is_subagent(self) -> bool:
+        """Whether it is a subagent's thread in the session's log."""
         return self.tip.is_sidechain
 
 
@@ -59,7 +59,7 @@ def branches_of(tree: Tree) -> list[Branch]:
     silent: set[str] = set()
     """From these records upwards, everything is already in a branch."""
     steps_at: dict[str, int] = {}
-    # The sidechains of a main log are agents, not branches, unless it is all sidechain.
+    # The sidechains of a main log are subagents, not branches, unless it is all sidechain.
     leaves = last_said(tree.tips, with_sidechains=main is not None and main.is_sidechain)
     others = sorted(leaves, key=lambda node: -node.position)
     for tip in (main, *others) if main else ():

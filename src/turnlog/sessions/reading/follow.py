@@ -1,4 +1,4 @@
-"""Follow a session as it grows: its main log and its agents', including new ones.
+"""Follow a session as it grows: its main log and its subagents', including new ones.
 
     for followed in follow_session(store.session("latest")):
         print(followed.record)
@@ -48,7 +48,7 @@ class FollowedItem(NamedTuple):
 
     @property
     def agent_id(self) -> str | None:
-        """The agent whose log it is in; None for the main one."""
+        """The subagent whose log it is in; None for the main one."""
         return self.log.agent_id
 
 
@@ -103,7 +103,7 @@ class _Following:
         return [each for log in self._logs.values() for each in log.look()]
 
     def _new_logs(self, known: set[Path]) -> Iterator[LogFile]:
-        """Return the session's logs that are not *known*: agents', or of another day."""
+        """Return the session's logs that are not *known*: subagents', or of another day."""
         main = self._main
         if main is None:
             return
@@ -114,13 +114,13 @@ class _Following:
             return
         for path in subagent_logs_near(main.path, self._id):
             if path not in known:
-                yield _agent_log(main, path)
-        # Older programs put agents' logs next to the main one; only their records name the session.
-        for path in _neighbours(main.path, "agent"):
+                yield _subagent_log(main, path)
+        # Older programs put subagents' logs next to the main one; only their records name the session.
+        for path in _neighbours(main.path, "subagent"):
             if path not in known and path not in self._strangers:
                 owner = owner_in(path)
                 if owner == self._id:
-                    yield _agent_log(main, path)
+                    yield _subagent_log(main, path)
                 elif owner is not None:
                     self._strangers.add(path)
 
@@ -186,10 +186,10 @@ def _mark_of(item: Placed | Damage) -> int:
     return hash((item.reason, item.length))
 
 
-def _agent_log(main: LogFile, path: Path) -> LogFile:
+def _subagent_log(main: LogFile, path: Path) -> LogFile:
     name = read_name(path.name)
     agent_id = name.id if name is not None else None
-    return structs.replace(main, path=path, kind="agent", agent_id=agent_id, compression=None)
+    return structs.replace(main, path=path, kind="subagent", agent_id=agent_id, compression=None)
 
 
 def _neighbours(main: Path, kind: str) -> Iterator[Path]:

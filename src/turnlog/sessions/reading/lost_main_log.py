@@ -1,4 +1,4 @@
-"""A session whose main log is lost: what its agents' logs still say about it."""
+"""A session whose main log is lost: what its subagents' logs still say about it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LostSession(Session):
 
     @cached_property
     def facts(self) -> MetadataFold:
-        """When and where its agents worked; its title and messages are lost."""
+        """When and where its subagents worked; its title and messages are lost."""
         seen = MetadataFold()
         for log in self.logs:
             for item in self.read(log):
@@ -43,5 +43,5 @@ class LostSession(Session):
 
 
 def readable_session(session: Session) -> Session:
-    """Return *session* in a readable form: by its agents alone, if its main log is gone."""
+    """Return *session* in a readable form: by its subagents alone, if its main log is gone."""
     return session if session.main_logs else LostSession(session.id, session.logs)

@@ -1,17 +1,19 @@
 """Link subagents to the calls that started them.
 
-An agent's log names its session but not its call. The call is found, from the most to the least
+A subagent's log names its session but not its call. The call is found, from the most to the least
 reliable source, by its result (``toolUseResult.agentId``), by ``agent-ID.meta.json``, by the
-agent's progress records, and, as a marked guess, by a call whose prompt is the agent's first.
-Agents call agents: the call may be in another agent's log. An agent without a known call is an
+agent's progress records, and, as a marked guess, by a call whose prompt is the subagent's first.
+Agents call subagents: the
+call may be in another subagent's log. A subagent without a known call is an
 orphan.
 
-Claude Code 1.x wrote an agent's records into the main log as a sidechain, a thread of records with
-``isSidechain``. It belongs to the call with the same prompt, or else to a call that was waiting for
+Claude Code 1.x wrote a subagent's records into the main log as a sidechain, a thread of records
+with ``isSidechain``. It belongs to the call with the same
+prompt, or else to a call that was waiting for
 its result when the sidechain began.
 
-Claude Code's own tools that start agents are known by name; any other tool counts if its result
-names an agent. Slugs repeat and never identify an agent.
+Claude Code's own tools that start subagents are known by name; any other tool counts if its result
+names a subagent. Slugs repeat and never identify an agent.
 """
 
 # No string annotations here: msgspec would have to evaluate them at every start.
@@ -30,14 +32,14 @@ from turnlog.records.meaning import Author, author_of
 from turnlog.records.record import Assistant, Linked, Progress, Spoken, User
 from turnlog.storage.reader import Placed
 
-AGENT_TOOLS = frozenset({"Task", "Agent"})
+SUBAGENT_TOOLS = frozenset({"Task", "Agent"})
 """Claude Code's own."""
 _MOST_WAITING: Final = 64
 """How many possible calls a sidechain remembers: no more run at once."""
 
 
 class How(StrEnum):
-    """How an agent's call was found."""
+    """How a subagent's call was found."""
 
     RESULT = "result"
     META = "meta"
@@ -47,25 +49,25 @@ class How(StrEnum):
 
 
 class Spawn(Struct, frozen=True, kw_only=True):
-    """A call that started an agent."""
+    """A call that started a subagent."""
 
     call_id: str
     uuid: str | None
     """The record with the call."""
     caller: str | None
-    """The agent in whose log it is; None for the main one."""
+    """The subagent in whose log it is; None for the main one."""
     kind: str | None = None
     description: str | None = None
     prompt: str | None = None
 
 
 class Sidechain(Struct, frozen=True, kw_only=True):
-    """An agent whose records are in the main log, by the uuid of the first of them."""
+    """A subagent whose records are in the main log, by the uuid of the first of them."""
 
     agent_id: str | None
     prompt: str | None
     waiting: tuple[str, ...]
-    """The calls for agents that had no result when it began."""
+    """The calls for subagents that had no result when it began."""
 
 
 class Subagent(Struct, frozen=True, kw_only=True):
@@ -86,12 +88,12 @@ class Subagent(Struct, frozen=True, kw_only=True):
 
 
 class Traces(Struct):
-    """What one log says about agents, collected in one pass."""
+    """What one log says about subagents, collected in one pass."""
 
     caller: str | None = None
     spawns: dict[str, Spawn] = field(default_factory=dict)
-    call_of_agent: dict[str, str] = field(default_factory=dict)
-    progress_of_agent: dict[str, str] = field(default_factory=dict)
+    call_of_subagent: dict[str, str] = field(default_factory=dict)
+    progress_of_subagent: dict[str, str] = field(default_factory=dict)
     first_prompt: str | None = None
     answered: dict[str, Spawn] = field(default_factory=dict)
     """Calls of other tools that started an agent, from their results."""
@@ -99,12 +101,12 @@ class Traces(Struct):
     sidechain_of: dict[str, str] = field(default_factory=dict)
     """The sidechain of each record that is in one, by its uuid."""
     waiting: dict[str, None] = field(default_factory=dict)
-    """The calls for agents without a result so far, in order. Only of a main log."""
+    """The calls for subagents without a result so far, in order. Only of a main log."""
     has_main: bool = False
     """Whether there are messages outside of sidechains."""
 
     def see(self, placed: Placed) -> None:
-        """Collect what *placed* says about agents."""
+        """Collect what *placed* says about subagents."""
         record = placed.record
         if isinstance(record, Linked) and self.caller is None:
             self._see_side(record)
@@ -112,18 +114,18 @@ class Traces(Struct):
             if self.first_prompt is None and isinstance(record, User):
                 self.first_prompt = record.text or None
             for call in record.calls:
-                if call.name in AGENT_TOOLS:
+                if call.name in SUBAGENT_TOOLS:
                     self._see_call(call.id, record.uuid, call.input)
         if isinstance(record, User):
             for result in record.results:
                 self.waiting.pop(result.tool_use_id, None)
-            agent = _text(record.tool_use_result, "agentId")
-            if agent is not None and record.results:
-                self._see_result(agent, record)
+            subagent = _text(record.tool_use_result, "agentId")
+            if subagent is not None and record.results:
+                self._see_result(subagent, record)
         elif isinstance(record, Progress) and record.kind == "agent_progress":
-            agent = _text(record.data, "agentId")
-            if agent is not None and record.parent_tool_use_id is not None:
-                self.progress_of_agent[agent] = record.parent_tool_use_id
+            subagent = _text(record.data, "agentId")
+            if subagent is not None and record.parent_tool_use_id is not None:
+                self.progress_of_subagent[subagent] = record.parent_tool_use_id
 
     def _see_side(self, record: Linked) -> None:
         """Note whether a main log's record is the session's or a sidechain's."""
@@ -140,7 +142,7 @@ class Traces(Struct):
     def see_sidechain(
         self, uuid: str | None, parent: str | None, agent_id: str | None, prompt: str | None = None
     ) -> None:
-        """Collect a sidechain's record; *prompt* is its request to the agent, if any.
+        """Collect a sidechain's record; *prompt* is its request to the subagent, if any.
 
         A record follows its parent. If its parent is in no sidechain, it begins one, unless the log
         has lost some records of the last one: only a prompt, or a record without a parent, begins
@@ -168,10 +170,10 @@ class Traces(Struct):
             found.setdefault(start, []).append(uuid)
         return found
 
-    def _see_result(self, agent: str, record: User) -> None:
+    def _see_result(self, subagent: str, record: User) -> None:
         call_id = record.results[0].tool_use_id
         if call_id not in self.spawns:
-            if agent in self.call_of_agent:
+            if subagent in self.call_of_subagent:
                 return  # Another tool that only mentions it.
             self.answered[call_id] = Spawn(
                 call_id=call_id,
@@ -179,7 +181,7 @@ class Traces(Struct):
                 caller=self.caller,
                 description=_text(record.tool_use_result, "description"),
             )
-        self.call_of_agent[agent] = call_id
+        self.call_of_subagent[subagent] = call_id
 
     def _see_call(self, call_id: str, uuid: str | None, arguments: Any) -> None:
         if self.caller is None:
@@ -204,35 +206,35 @@ def subagents_by_call(agents: Iterable[Subagent]) -> dict[str, list[Subagent]]:
 
 
 def link_subagents(
-    main: Traces, agents: Mapping[str, tuple[Path, Traces]], main_log: Path | None = None
+    main: Traces, subagents: Mapping[str, tuple[Path, Traces]], main_log: Path | None = None
 ) -> tuple[Subagent, ...]:
-    """Link every agent of a session to the call that started it.
+    """Link every subagent of a session to the call that started it.
 
-    *agents* are those with logs of their own, by id; the others are sidechains of *main_log*.
+    *subagents* are those with logs of their own, by id; the others are sidechains of *main_log*.
     """
-    everywhere = [main, *(traces for _, traces in agents.values())]
+    everywhere = [main, *(traces for _, traces in subagents.values())]
     spawns = {call: spawn for traces in everywhere for call, spawn in traces.answered.items()}
     spawns |= {call: spawn for traces in everywhere for call, spawn in traces.spawns.items()}
-    by_result = _by_agent(traces.call_of_agent for traces in everywhere)
-    by_progress = _by_agent(traces.progress_of_agent for traces in everywhere)
+    by_result = _by_subagent(traces.call_of_subagent for traces in everywhere)
+    by_progress = _by_subagent(traces.progress_of_subagent for traces in everywhere)
     found: dict[str, tuple[str, How]] = {}
-    metas = {agent: read_meta(path) for agent, (path, _) in agents.items()}
-    for agent in agents:
-        named = _text(metas[agent], "toolUseId")
+    metas = {subagent: read_meta(path) for subagent, (path, _) in subagents.items()}
+    for subagent in subagents:
+        named = _text(metas[subagent], "toolUseId")
         for how, calls in (
-            (How.RESULT, by_result.get(agent, ())),
+            (How.RESULT, by_result.get(subagent, ())),
             (How.META, () if named is None else (named,)),
-            (How.PROGRESS, by_progress.get(agent, ())),
+            (How.PROGRESS, by_progress.get(subagent, ())),
         ):
             call = next((each for each in calls if each in spawns), None)
             if call is not None:
-                found[agent] = (call, how)
+                found[subagent] = (call, how)
                 break
     taken = {call for call, _ in found.values()}
     free = _FreeCalls({call: spawn for call, spawn in spawns.items() if call not in taken})
-    for agent, (_, traces) in agents.items():
-        if agent not in found and (same := free.with_prompt(traces.first_prompt)):
-            found[agent] = (same, How.PROMPT)
+    for subagent, (_, traces) in subagents.items():
+        if subagent not in found and (same := free.with_prompt(traces.first_prompt)):
+            found[subagent] = (same, How.PROMPT)
     # If the session has no messages of its own, its sidechains are the session.
     sidechains = main.sidechains if main_log is not None and main.has_main else {}
     for start, each in sidechains.items():
@@ -242,17 +244,17 @@ def link_subagents(
         if start not in found and (waiting := free.first_of(each.waiting)):
             found[start] = (waiting, How.POSITION)
     ids = {
-        start: start if each.agent_id is None or each.agent_id in agents else each.agent_id
+        start: start if each.agent_id is None or each.agent_id in subagents else each.agent_id
         for start, each in sidechains.items()
     }
     linked = [
-        _agent(agent, path, metas[agent], spawns, found.get(agent))
-        for agent, (path, _) in agents.items()
+        _subagent(subagent, path, metas[subagent], spawns, found.get(subagent))
+        for subagent, (path, _) in subagents.items()
     ]
     if main_log is not None:
         linked += [
-            replace(_agent(agent, main_log, {}, spawns, found.get(start)), sidechain=start)
-            for start, agent in ids.items()
+            replace(_subagent(subagent, main_log, {}, spawns, found.get(start)), sidechain=start)
+            for start, subagent in ids.items()
         ]
     return tuple(
         replace(each, spawn=replace(each.spawn, caller=ids[each.spawn.caller]))
@@ -287,7 +289,7 @@ class _FreeCalls:
 
 
 def read_meta(log: Path) -> dict[str, Any]:
-    """Read the ``.meta.json`` of an agent's log; empty if missing or unreadable."""
+    """Read the ``.meta.json`` of a subagent's log; empty if missing or unreadable."""
     try:
         path = log.with_name(f"{log.name.split('.')[0]}.meta.json")
         value = msgspec.json.decode(path.read_bytes())
@@ -296,17 +298,17 @@ def read_meta(log: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _by_agent(sources: Iterable[Mapping[str, str]]) -> dict[str, list[str]]:
-    """Return all calls that mention each agent."""
+def _by_subagent(sources: Iterable[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Return all calls that mention each subagent."""
     found: dict[str, list[str]] = {}
     for calls in sources:
-        for agent, call in calls.items():
-            found.setdefault(agent, []).append(call)
+        for subagent, call in calls.items():
+            found.setdefault(subagent, []).append(call)
     return found
 
 
-def _agent(
-    agent: str,
+def _subagent(
+    subagent: str,
     path: Path,
     meta: dict[str, Any],
     spawns: Mapping[str, Spawn],
@@ -314,7 +316,7 @@ def _agent(
 ) -> Subagent:
     spawn = spawns[found[0]] if found else None
     return Subagent(
-        id=agent,
+        id=subagent,
         path=path,
         spawn=spawn,
         how=found[1] if found else None,

@@ -71,7 +71,7 @@ class Node(Struct, eq=False):
         return self.type in _SPOKEN
 
     def same_writer(self, other: Node) -> bool:
-        """Return whether both were written by the same agent, or both by the main one."""
+        """Return whether both were written by the same subagent, or both by the main one."""
         return self.is_sidechain == other.is_sidechain and self.agent_id == other.agent_id
 
     def ancestry(self) -> Iterator[Node]:
@@ -129,7 +129,7 @@ class Tree:
         self._hang()
 
     def sidechain(self, uuids: Iterable[str]) -> Tree:
-        """Return a tree of only the agent's records with these *uuids*, linked to each other."""
+        """Return a tree of only the subagent's records with these *uuids*, linked to each other."""
         part = Tree(())
         for node in filter(None, map(self.by_uuid.get, uuids)):
             if not node.is_sidechain:  # A later record of the session has the same uuid.

@@ -39,7 +39,7 @@ LIMIT: Final = 4 * 1024 * 1024
 _SEPARATOR: Final = "-agent-"
 
 TodoState: TypeAlias = Literal["pending", "in_progress", "completed"]
-Lost: TypeAlias = Literal["session", "agent"]
+Lost: TypeAlias = Literal["session", "subagent"]
 
 
 class Todo(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class TodoList(Struct, frozen=True, kw_only=True):
     changed_at: datetime | None = None
     problem: str | None = None
     lost: Lost | None = None
-    """For an orphan: whether its session or its agent has no log."""
+    """For an orphan: whether its session or its subagent has no log."""
 
     @property
     def is_main(self) -> bool:
@@ -100,7 +100,7 @@ def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[Tod
     items = [item for item in walk.enter(str(home.path / "todos")) if item.name.endswith(".json")]
     if not items:
         return ()
-    mains, agents = _logs(home, problems)
+    mains, subagents = _logs(home, problems)
     found: list[TodoList] = []
     for item in items:
         named = _read_name(item.name.removesuffix(".json"), mains)
@@ -110,14 +110,14 @@ def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[Tod
         lost: Lost | None = None
         if named[0] not in mains:
             lost = "session"
-        elif named[0] != named[1] and named not in agents:
-            lost = "agent"
+        elif named[0] != named[1] and named not in subagents:
+            lost = "subagent"
         found.append(read_todos(Path(item.path), *named, lost=lost))
     return tuple(found)
 
 
 def orphans(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
-    """Return the todo lists whose session or agent has no log."""
+    """Return the todo lists whose session or subagent has no log."""
     return tuple(each for each in all_todos(home, problems=problems) if each.lost)
 
 
@@ -246,17 +246,17 @@ def _read_name(stem: str, sessions: set[str]) -> tuple[str, str] | None:
 
 
 def _logs(home: Home, problems: list[Problem] | None) -> tuple[set[str], set[tuple[str, str]]]:
-    """Return the sessions that have a main log, and the agents that have a log."""
+    """Return the sessions that have a main log, and the subagents that have a log."""
     mains: set[str] = set()
-    agents: set[tuple[str, str]] = set()
+    subagents: set[tuple[str, str]] = set()
     for log in find_logs(home, problems=problems):
         if log.kind == "session" and log.session_id is not None:
             mains.add(log.session_id)
-        elif log.kind == "agent" and log.agent_id is not None:
+        elif log.kind == "subagent" and log.agent_id is not None:
             owner = log.session_id or owner_in(log.path)
             if owner is not None:
-                agents.add((owner, log.agent_id))
-    return mains, agents
+                subagents.add((owner, log.agent_id))
+    return mains, subagents
 
 
 def _wire(item: Todo | Mapping[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class BufferedSession:
 
     @property
     def agent_id(self) -> str | None:
-        """The agent's id, if it writes an agent's log."""
+        """The subagent's id, if it writes a subagent's log."""
         return self._writer.agent_id
 
     @property
@@ -104,11 +104,11 @@ class BufferedSession:
         self.flush()
         self._writer.mark(event, **more)
 
-    def agent(self, agent_id: str | None = None) -> BufferedSession:
-        """Start an agent, whose records are buffered too."""
+    def subagent(self, agent_id: str | None = None) -> BufferedSession:
+        """Start a subagent, whose records are buffered too."""
         every_seconds, max_records, max_bytes = self._limits
         return BufferedSession(
-            self._writer.agent(agent_id),
+            self._writer.subagent(agent_id),
             every_seconds=every_seconds,
             max_records=max_records,
             max_bytes=max_bytes,

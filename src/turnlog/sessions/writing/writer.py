@@ -105,7 +105,7 @@ Records = Sequence[Record | Mapping[str, Any]]
 
 
 class SessionWriter(Shared):
-    """Appends to one log of a session: the main one, or an agent's if *agent_id* is given.
+    """Appends to one log of a session: the main one, or a subagent's if *agent_id* is given.
 
     Threads may share one or have their own, as processes do; all may write to one session. A
     ``with`` block that ends with an exception leaves the session crashed.
@@ -175,7 +175,7 @@ class SessionWriter(Shared):
         """Current usage and cost of the session, including its agents."""
         account = self._folded(Account)
         if self.agent_id is None:
-            account.read_agents(self.path, self.session_id)
+            account.read_subagents(self.path, self.session_id)
         return account.priced()
 
     @property
@@ -227,8 +227,8 @@ class SessionWriter(Shared):
             self._append(())
         self._append_mark(self._placer.mark(event, self._clock(), **more))
 
-    def agent(self, agent_id: str | None = None) -> SessionWriter:
-        """Start an agent: a log of its own in the same session. Without an id it gets a new one."""
+    def subagent(self, agent_id: str | None = None) -> SessionWriter:
+        """Start a subagent: a log of its own in the same session, with a new id by default."""
         made = agent_id or new_subagent_id()
         return SessionWriter(
             subagent_log_near(self.path, self.session_id, made),

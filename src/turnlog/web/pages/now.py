@@ -128,7 +128,7 @@ def _facts(session: LiveSession, desk: PageContext) -> Child:
     facts: list[Child] = [
         desk.project_name(session.project),
         desk.clean(session.git_branch),
-        f"{counted(session.agents, 'agent')} at work" if session.agents else None,
+        f"{counted(session.subagents, 'subagent')} at work" if session.subagents else None,
         f"{short(session.tokens)} tokens" if session.tokens else None,
         shown(Decimal(session.cost_usd)) if session.messages else None,
         desk.when(session.last_active_at),

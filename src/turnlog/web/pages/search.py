@@ -80,12 +80,12 @@ def search_page(asked: Params) -> str:
 
 def _hit(hit: Hit, desk: PageContext) -> Fragment:
     kind = f"{hit.kind}, {hit.tool}" if hit.tool else hit.kind
-    agent = "by an agent" if hit.agent else ""
+    subagent = "by a subagent" if hit.subagent else ""
     facts = [
         desk.when(hit.at),
         desk.project_name(hit.project),
         kind,
-        agent,
+        subagent,
         "failed" if hit.is_error else "",
     ]
     if hit.gone:

@@ -133,7 +133,7 @@ def _row(row: IndexedSession, cost: str | None, desk: PageContext) -> Fragment:
     facts = [
         desk.clean(row.git_branch),
         f"#{desk.clean(row.tag)}" if row.tag else "",
-        counted(row.agents, "agent") if row.agents else "",
+        counted(row.subagents, "subagent") if row.subagents else "",
     ]
     marks: list[Child] = []
     if row.running:
