@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
-from turnlog.catalog.period import check_period
+from turnlog.catalog.period import Period, check_period
 from turnlog.catalog.resolve import (
     When,
     resolve_instant,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from turnlog.pricing.cost import Prices
 
 __all__ = [
+    "Period",
     "Scoped",
     "When",
     "check_count",

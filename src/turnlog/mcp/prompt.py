@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
-from turnlog.catalog.session_figures import newest_records, session_figures
+from turnlog.api.session_figures import newest_records, session_figures
 from turnlog.errors import NotFound, TurnlogError
 from turnlog.formats import Home
 from turnlog.mcp.context import LATEST, BoundedIndex, KnownSession, ToolContext

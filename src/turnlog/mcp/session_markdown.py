@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from turnlog.catalog.session_figures import (
+from turnlog.api.session_figures import (
     RecordPosition,
     SessionFigures,
     newest_records,

@@ -168,7 +168,7 @@ def _cut(name: str, width: int) -> str:
 
 
 def _cells(row: ProjectRow, now: datetime) -> dict[str, str]:
-    from turnlog.catalog.names import short_model
+    from turnlog.api.names import short_model
     from turnlog.cli.terminal.console import age, safe, short_count, size
 
     return {

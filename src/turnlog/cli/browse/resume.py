@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 from msgspec import Struct
 
-from turnlog.catalog.recent import RecentSession, RecentSessions, recent_sessions
+from turnlog.api.recent_sessions import RecentSession, RecentSessions, recent_sessions
 from turnlog.cli.options import home_option, json_option, project_option, show_json
 from turnlog.errors import NotFound, UsageError
 from turnlog.records.record import Linked

@@ -141,7 +141,7 @@ def command(
 
 def _unknown(index: Index, asked: dict[str, Any]) -> str:
     """Return which names that were asked for nothing has, and what comes near."""
-    from turnlog.catalog.names import models_used, no_such_model, no_such_tool, tools_named
+    from turnlog.api.names import models_used, no_such_model, no_such_tool, tools_named
 
     told = []
     if asked["tool"] is not None and not tools_named(index.db, asked["tool"]):
@@ -325,7 +325,7 @@ def _lasted(row: Any) -> str:
 
 def short_models(models: list[str]) -> str:
     """Name the last of *models* the way people say it, and how many there were besides."""
-    from turnlog.catalog.names import short_model
+    from turnlog.api.names import short_model
 
     if not models:
         return ""

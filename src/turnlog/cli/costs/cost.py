@@ -119,14 +119,15 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     from turnlog.pricing.cost import configured_prices
 
     now = datetime.now(UTC)
-    asked = _question(report, options, all_homes(homes))
+    places = all_homes(homes)
+    asked = _question(report, options, places)
     shape = _shape(report, options)
     home = turnlog_home()
     prices, problems = configured_prices(home)
     budgets, broken = budgets_from(load_config(home).budgets)
     print_problems((*problems, *broken))
     no_index, is_traced, limit = options["no_index"], asked.is_traced, options["limit"]
-    with open_source(all_homes(homes), prices, no_index=no_index, is_traced=is_traced) as source:
+    with open_source(places, prices, no_index=no_index, is_traced=is_traced) as source:
         report_on = _Report(source, prices, asked, budgets, shape, now, homes, options)
         if report == "blocks":
             return _blocks(report_on, limit)
@@ -154,7 +155,7 @@ class _Report(NamedTuple):
     def tell_nothing(self) -> None:
         """Say that no response was found."""
         from turnlog.api.costs import Period
-        from turnlog.catalog.names import no_such_model
+        from turnlog.api.names import no_such_model
         from turnlog.cli.terminal.empty_results import print_nothing_found
 
         given, model = self.given, self.given["model"]

@@ -184,7 +184,7 @@ def _amounts(rates: Rates) -> dict[str, str]:
 def _show(
     found: PriceDocument, model: str | None, at: datetime | None, known: Sequence[str]
 ) -> None:
-    from turnlog.catalog.names import no_such_model
+    from turnlog.api.names import no_such_model
     from turnlog.cli.terminal.console import console, safe, settings_file
 
     out = console()

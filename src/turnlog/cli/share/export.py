@@ -13,7 +13,7 @@ from turnlog.cli.options import force_option, home_option, period_options, redac
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from turnlog.catalog.period import Period
+    from turnlog.api.arguments import Period
     from turnlog.cli.share.export_files import Export
     from turnlog.export.conversation import ConversationOptions
 
@@ -166,7 +166,7 @@ def _choice(options: dict[str, Any]) -> ConversationOptions:
 
 
 def _period(options: dict[str, Any]) -> Period:
-    from turnlog.catalog.period import Period
+    from turnlog.api.arguments import Period
 
     return Period(since=options["since"], until=options["until"], project=options["project"])
 

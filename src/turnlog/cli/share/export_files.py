@@ -21,7 +21,7 @@ import click
 import msgspec
 from msgspec import Struct, structs
 
-from turnlog.catalog.period import Period
+from turnlog.api.arguments import Period
 from turnlog.cli.options import print_unread
 from turnlog.cli.terminal.console import counted, size
 from turnlog.cli.terminal.empty_results import hint_for

@@ -187,7 +187,7 @@ def row_names(
 
 
 def _plain_names(row: LedgerRow | ComparedRow, units: Sequence[Unit]) -> list[str]:
-    from turnlog.catalog.names import shown_name
+    from turnlog.api.names import shown_name
 
     return [inert(shown_name(unit, getattr(row, unit))) for unit in units]
 

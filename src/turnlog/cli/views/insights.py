@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
 from turnlog.api.insights import WEEKDAYS
-from turnlog.catalog.names import shown_name
+from turnlog.api.names import shown_name
 from turnlog.export.html.charts import level
 from turnlog.export.html.figures import count, counted, money, part, short, time
 from turnlog.text import inert

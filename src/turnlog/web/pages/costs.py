@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from turnlog.api.costs import Figures, Ledger, LedgerRow, Unit
 from turnlog.api.indexed_sessions import list_indexed
-from turnlog.catalog.names import shown_name
+from turnlog.api.names import shown_name
 from turnlog.export.html.charts import CHART_CSS, Bar, ChartPoint, bars, lines
 from turnlog.export.html.figures import count, counted, part, short, table
 from turnlog.export.html.insights_page import spending
