@@ -72,7 +72,7 @@ class Config(Struct, frozen=True):
     problems: tuple[SettingProblem, ...] = ()
 
 
-def in_words(problem: SettingProblem, directory: str | os.PathLike[str]) -> str:
+def problem_message(problem: SettingProblem, directory: str | os.PathLike[str]) -> str:
     """Return a message about an invalid setting in *directory*'s config.toml, or about the file."""
     where = "" if problem.where == FILE_NAME else f"{problem.where}: "
     return f"{os.path.join(directory, FILE_NAME)}: {where}{problem.reason}"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.formats.file_name_case import Spellings, folded, is_spelt, prefixes
+from turnlog.formats.file_name_case import Spellings, folded, is_spelled, prefixes
 
 PARTS = st.sampled_from(["a", "A", "b", "\u00e9", "e\u0301", "E\u0301"])
 NAMES = st.lists(PARTS, min_size=1, max_size=3)
@@ -29,5 +29,5 @@ def test_in_one_tree_every_prefix_has_one_spelling(names):
 
 def test_a_directory_lists_a_name_or_does_not(tmp_path):
     (tmp_path / "cafe\u0301").touch()
-    assert is_spelt(f"{tmp_path}/caf\u00e9")
-    assert not is_spelt(f"{tmp_path}/CAFE\u0301")
+    assert is_spelled(f"{tmp_path}/caf\u00e9")
+    assert not is_spelled(f"{tmp_path}/CAFE\u0301")

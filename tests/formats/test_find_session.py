@@ -125,7 +125,7 @@ def test_of_copies_the_one_that_was_active_last_comes_first_and_archives_after_t
     }
     for at in (None, datetime(2026, 10, 31, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)):
         heard[second.path / "sessions/a.jsonl"] = at
-        found = find_session([home, second], "a", heard=lambda log: heard[log.path])
+        found = find_session([home, second], "a", active_at=lambda log: heard[log.path])
         plain = [second, home] if at and at.month == 11 else [home, second]
         assert [log.home for log in found] == [*plain, home]
         assert found[-1].compression == "gz"

@@ -40,7 +40,7 @@ from turnlog.formats import (
     turnlog_home,
 )
 from turnlog.formats.flat.registry import Reindexed, reindex
-from turnlog.formats.projects import whole
+from turnlog.formats.projects import expand_path
 from turnlog.keep.archive.archive import Archived, Unarchived
 from turnlog.keep.copies.keep import KeepRun, keep
 from turnlog.keep.retention.policy import load_grace
@@ -574,7 +574,7 @@ class Store(Closing):
         durability: Durability = "fsync",
     ) -> SessionWriter:
         """Open the root's session that was active last in *project*; a new one if it was *idle*."""
-        here, since = whole(os.fspath(project)), datetime.now(UTC) - idle
+        here, since = expand_path(os.fspath(project)), datetime.now(UTC) - idle
         for row in list_sessions((Home(self.root),), project=here).sessions:
             if row.project == here and row.last_active_at and row.last_active_at > since:
                 return self.resume(row.id, project=project, durability=durability)

@@ -35,7 +35,7 @@ from turnlog.catalog.pages import (
 from turnlog.catalog.sessions import Keepings, SessionRow
 from turnlog.errors import UsageError
 from turnlog.formats import Home
-from turnlog.formats.projects import is_within, whole
+from turnlog.formats.projects import expand_path, is_within
 from turnlog.index.conditions import IS_CALL
 from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
@@ -340,7 +340,7 @@ def _branches(index: Index, ids: str) -> dict[int, list[str]]:
 
 def _projects_in(index: Index, directory: str) -> list[int]:
     """Find the projects that are *directory* or lie below it."""
-    wanted = whole(directory)
+    wanted = expand_path(directory)
     return [
         project
         for project, path in index.db.execute("SELECT id, path FROM projects")

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.formats import Home, LogFile, find_everywhere
 from turnlog.formats.find import LATEST
-from turnlog.formats.projects import key_of, last_part, whole
+from turnlog.formats.projects import expand_path, key_of, last_part
 from turnlog.records.time_zone import MachineZone
 
 When: TypeAlias = str | date
@@ -77,7 +77,7 @@ def resolve_session_id(text: str | None, homes: Iterable[Home]) -> str | None:
 def resolve_project(project: str | os.PathLike[str], homes: Iterable[Home]) -> str:
     """Return the whole path of the directory that *project* means."""
     text = os.fspath(project)
-    path = whole(text)
+    path = expand_path(text)
     is_name = os.path.basename(text) == text and text not in {os.curdir, os.pardir, path}
     if not is_name or text.startswith("~") or os.path.isdir(path):
         return path

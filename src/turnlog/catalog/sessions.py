@@ -32,7 +32,7 @@ from turnlog.errors import TurnlogError
 from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.formats.find import in_reading_order
 from turnlog.formats.home_paths import kept_root
-from turnlog.formats.projects import is_within, whole
+from turnlog.formats.projects import expand_path, is_within
 from turnlog.index.titles import StoredTitles
 from turnlog.keep.archive.archives import Archives, is_flat_archive
 from turnlog.records.codec import decode
@@ -173,7 +173,7 @@ def list_sessions(
     rows = [
         row
         for each in found
-        if project is None or is_within(each.project, whole(project))
+        if project is None or is_within(each.project, expand_path(project))
         if (row := _with_archived(each, archives)).archived is archived or archived is None
     ]
     rows.sort(key=lambda row: row.id)  # Settles ties, which a fork makes, as everywhere.

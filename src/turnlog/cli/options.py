@@ -245,11 +245,11 @@ def redaction_rules(*, is_rest_told: bool = False) -> Rules:
 
 def print_problems(problems: Iterable[SettingProblem]) -> None:
     """Say on stderr which settings could not be read, and where; they change nothing."""
-    from turnlog.config import in_words
+    from turnlog.config import problem_message
     from turnlog.formats import turnlog_home
 
     for problem in problems:
-        click.echo(f"warning: {inert(in_words(problem, turnlog_home()))}", err=True)
+        click.echo(f"warning: {inert(problem_message(problem, turnlog_home()))}", err=True)
 
 
 def show_json(document: object) -> None:

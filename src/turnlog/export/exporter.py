@@ -27,7 +27,7 @@ from turnlog.formats.find import in_reading_order
 from turnlog.records.damage import Damage
 from turnlog.redact import gather_known, rules_from
 from turnlog.sessions.dated import share_out
-from turnlog.sessions.head_tail import last_heard
+from turnlog.sessions.head_tail import last_activity
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import whole_line
@@ -56,7 +56,7 @@ def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:
             found.setdefault(session_id, []).extend(logs)
     for name in ids:
         if name in found:
-            yield Session(name, in_reading_order(found[name], last_heard))
+            yield Session(name, in_reading_order(found[name], last_activity))
 
 
 def known_lines(sessions: Iterable[Session]) -> Iterator[bytes]:

@@ -52,7 +52,7 @@ class Spellings(Struct):
         return tree
 
 
-def is_spelt(path: str) -> bool:
+def is_spelled(path: str) -> bool:
     """Return whether the directory of *path* lists its name in this spelling.
 
     Another Unicode form counts as the same: some file systems normalize names.

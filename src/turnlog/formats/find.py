@@ -24,7 +24,7 @@ from turnlog.formats.walk import DirectoryWalk, Problem
 
 __all__ = [
     "LATEST",
-    "Heard",
+    "ActiveAt",
     "LayoutName",
     "LogFile",
     "Problem",
@@ -50,7 +50,7 @@ most recently active session last.
 """
 
 
-Heard = Callable[[LogFile], datetime | None]
+ActiveAt = Callable[[LogFile], datetime | None]
 """Returns when the session of a main log was last active; None if it does not count."""
 
 
@@ -102,12 +102,12 @@ def find_session(
     *,
     problems: list[Problem] | None = None,
     share_out: ShareOut | None = None,
-    heard: Heard | None = None,
+    active_at: ActiveAt | None = None,
 ) -> tuple[LogFile, ...]:
     """Return the logs of the session whose id begins with *text*: main logs first, then subagents'.
 
     An exact id wins over longer ids that begin with it; "latest" is the most recently active
-    session according to *heard*, or else the one with the newest main log. Several main logs are
+    session by *active_at*, or else the one with the newest main log. Several main logs are
     returned if a session has copies (two homes, or a log and its archive) or logs of several days.
     Names do not show which sessions have records in a day's log; *share_out* does, and without it
     they are not searched.
@@ -125,27 +125,29 @@ def find_session(
     for session_id, logs in share_out(days, problems).items() if share_out and days else ():
         sessions.setdefault(session_id, []).extend(logs)
     if text == LATEST:
-        chosen = _latest(sessions, heard)
+        chosen = _latest(sessions, active_at)
     elif text in sessions:
         chosen = text
     else:
         chosen = only_one([each for each in sessions if each.startswith(text)], text)
     if chosen is None:
         raise _nothing(homes, text)
-    return in_reading_order(sessions[chosen], heard)
+    return in_reading_order(sessions[chosen], active_at)
 
 
-def in_reading_order(logs: Iterable[LogFile], heard: Heard | None = None) -> tuple[LogFile, ...]:
+def in_reading_order(
+    logs: Iterable[LogFile], active_at: ActiveAt | None = None
+) -> tuple[LogFile, ...]:
     """Return the logs of one session: main logs first, then subagents'.
 
     Among copies of its main log, the first is the one to read: plain logs come before archives,
-    then the one in which the session was last active according to *heard*.
+    then the one in which the session was last active according to *active_at*.
     """
     logs = tuple(logs)
     mains = [log for log in logs if log.kind == "session"]
     last: dict[Path, float] = {}
-    if heard is not None and len(mains) > 1:
-        times = ((log.path, heard(log)) for log in mains)
+    if active_at is not None and len(mains) > 1:
+        times = ((log.path, active_at(log)) for log in mains)
         last = {path: at.timestamp() for path, at in times if at is not None}
 
     def order(log: LogFile) -> tuple[int, bool, float, str]:
@@ -167,12 +169,12 @@ def only_one(ids: list[str], text: str) -> str | None:
     )
 
 
-def _latest(sessions: dict[str, list[LogFile]], heard: Heard | None) -> str | None:
+def _latest(sessions: dict[str, list[LogFile]], active_at: ActiveAt | None) -> str | None:
     mains = [log for logs in sessions.values() for log in logs if log.kind != "subagent"]
     times = {log.path: _changed_ns(log) for log in mains}
     # The id breaks ties, so that the result does not depend on the order on disk.
     mains.sort(key=lambda log: (times[log.path], log.kind, log.session_id), reverse=True)
-    newest = _active_last(mains, times, heard) if heard else None
+    newest = _active_last(mains, times, active_at) if active_at else None
     newest = newest or next(iter(mains), None)
     if newest is None or newest.kind != "day":
         return newest.session_id if newest else None
@@ -184,7 +186,9 @@ def _latest(sessions: dict[str, list[LogFile]], heard: Heard | None) -> str | No
     ][-1]
 
 
-def _active_last(mains: list[LogFile], times: dict[Path, int], heard: Heard) -> LogFile | None:
+def _active_last(
+    mains: list[LogFile], times: dict[Path, int], active_at: ActiveAt
+) -> LogFile | None:
     """Return the log of the most recently active session; *mains* are sorted by mtime.
 
     A log that was restored, copied or renamed has changed since its session was active. But no
@@ -197,7 +201,7 @@ def _active_last(mains: list[LogFile], times: dict[Path, int], heard: Heard) -> 
         changed_at = datetime.fromtimestamp(times[log.path] / 1e9, UTC)
         if found is not None and changed_at + _CLOCK_TICK < found_at:
             break
-        at = changed_at if log.kind == "day" else heard(log)
+        at = changed_at if log.kind == "day" else active_at(log)
         if at is None or at < found_at:
             continue
         if found is None or at > found_at or (log.session_id or "") < (found.session_id or ""):

@@ -100,7 +100,7 @@ class _Files:
         except FileNotFoundError:
             return  # Gone since it was listed.
         except OSError as error:
-            self._walk.note_unseen(item.path, reason_of(error))
+            self._walk.note_unreadable(item.path, reason_of(error))
             return
         yield HomeFile(name, item.path, status.st_size, status.st_mtime_ns)
 

@@ -71,7 +71,7 @@ class Search:
         places: list[tuple[Item, _SearchPlace]] = []
         for item in items:
             if item.name in {"projects", "sessions"} and item.kind == "broken":
-                self.walk.note_unseen(item.path, item.why)
+                self.walk.note_unreadable(item.path, item.why)
             # A file of that name is queued too: entering it reports the problem.
             elif item.name == "projects":
                 places.append((item, _SearchPlace(item.path, item.real, "projects")))
@@ -96,13 +96,13 @@ class Search:
                 elif (log := self._log(place, item)) is not None:
                     yield log
             elif looks_like_log(item.name):
-                note = self.walk.note_unseen if item.kind == "broken" else self.walk.note
+                note = self.walk.note_unreadable if item.kind == "broken" else self.walk.note
                 note(item.path, item.why or "a directory, not a log")
             elif (below := _below(place, item, ids)) is not None:
                 if item.kind == "directory":
                     inner.append((item, below))
                 elif item.kind == "broken":
-                    self.walk.note_unseen(item.path, item.why)
+                    self.walk.note_unreadable(item.path, item.why)
         self._queue(inner)
 
     def _queue(self, places: list[tuple[Item, _SearchPlace]]) -> None:

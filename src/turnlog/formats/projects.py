@@ -36,7 +36,7 @@ def absolute(directory: str | os.PathLike[str]) -> str:
     return path if os.name != "nt" and is_windows_path(path) else os.path.abspath(path)
 
 
-def whole(directory: str) -> str:
+def expand_path(directory: str) -> str:
     """Return the absolute path of a directory typed by a person."""
     return absolute(os.path.expanduser(directory))
 

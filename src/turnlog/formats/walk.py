@@ -5,7 +5,7 @@ is entered once per walk however many links lead to it, so links cannot make a w
 a log twice.
 
 A place that cannot be read becomes an UnreadablePlace: its contents are unknown, not gone. Code
-that deletes files calls `refuse_unseen` with the problems of its scan.
+that deletes files calls `refuse_unreadable` with the problems of its scan.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UnreadablePlace(Problem, frozen=True):
     """A place whose contents are unknown because it could not be read."""
 
 
-def refuse_unseen(problems: Iterable[Problem]) -> None:
+def refuse_unreadable(problems: Iterable[Problem]) -> None:
     """Raise UnreadableHome if one of *problems* is a place that could not be read."""
     unseen = [each for each in problems if isinstance(each, UnreadablePlace)]
     if unseen:
@@ -89,7 +89,7 @@ class DirectoryWalk:
     def note(self, path: str, reason: str) -> None:
         self.problems.append(Problem(Path(path), reason))
 
-    def note_unseen(self, path: str, reason: str) -> None:
+    def note_unreadable(self, path: str, reason: str) -> None:
         """Add a place that could not be read."""
         self.problems.append(UnreadablePlace(Path(path), reason))
 
@@ -117,7 +117,7 @@ class DirectoryWalk:
         except NotADirectoryError as error:
             self.note(path, reason_of(error))
         except OSError as error:
-            self.note_unseen(path, reason_of(error))
+            self.note_unreadable(path, reason_of(error))
         items.sort(key=attrgetter("name"))
         return items
 

@@ -29,7 +29,7 @@ from turnlog.formats import (
     journal_log,
     turnlog_home,
 )
-from turnlog.formats.projects import is_within, whole
+from turnlog.formats.projects import expand_path, is_within
 from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.record_types import Format
 from turnlog.records.timestamps import instant
@@ -148,7 +148,7 @@ class _Scan:
     ) -> None:
         self._rules = rules
         self._projects = projects
-        self._project = None if project is None else whole(project)
+        self._project = None if project is None else expand_path(project)
         self._since, self._until = since, until
         self._known: dict[str, _Known] = {}
         self._document = SecretsDocument(secrets=[])

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from turnlog.formats import home_paths
-from turnlog.formats.file_name_case import Spellings, is_spelt, prefixes
+from turnlog.formats.file_name_case import Spellings, is_spelled, prefixes
 from turnlog.formats.home_paths import kept_root
 from turnlog.formats.kept_copies import (
     CONFLICTS,
@@ -239,7 +239,7 @@ class Catalogue(Struct):
             if other is not None and _is_one(f"{root}/{other}{ending}", path):
                 return True
             # File systems have more ways to merge names than we can list.
-            if other is None and (not is_spelt(path) or (ending and self._is_known(path))):
+            if other is None and (not is_spelled(path) or (ending and self._is_known(path))):
                 return True
         return False
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from turnlog.errors import LogLocked, NotFound
 from turnlog.formats import Home, LogFile, Problem
-from turnlog.formats.walk import refuse_unseen
+from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.file_moves import Spot, locked
 from turnlog.sessions.state import marks_of, running_sessions
 
@@ -73,7 +73,7 @@ def refuse_if_program_runs(session_id: str, homes: Iterable[Home], *, hint: str 
     running = running_sessions(homes, problems=problems).get(session_id)
     if running is not None and running.is_alive:
         raise runs(session_id, running.pid, running.path, hint=hint)
-    refuse_unseen(problems)
+    refuse_unreadable(problems)
 
 
 def runs(session_id: str, pid: int | None, path: Path, *, hint: str = _CLOSE) -> LogLocked:

@@ -139,7 +139,7 @@ def make_context(
     homes: tuple[str, ...], project: str | None, *, all_projects: bool, prefix: str = ""
 ) -> ToolContext:
     """Lay out the desk as the options and config.toml say; tell what of that cannot be read."""
-    from turnlog.config import in_words, load_config
+    from turnlog.config import load_config, problem_message
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.mcp.background_refresh import BackgroundRefresh
     from turnlog.mcp.context import ToolContext, settings_from
@@ -149,7 +149,7 @@ def make_context(
     settings, wrong = settings_from(config.mcp)
     rules, broken = rules_from(config.redact)
     for each in (*config.problems, *wrong, *broken):
-        click.echo(f"warning: {inert(in_words(each, turnlog_home()))}", err=True)
+        click.echo(f"warning: {inert(problem_message(each, turnlog_home()))}", err=True)
     found = all_homes(homes)
     is_wide = all_projects or (settings.scope == "all" and project is None)
     return ToolContext(

@@ -41,7 +41,7 @@ from turnlog.api.query import projects_in
 from turnlog.config import SettingProblem
 from turnlog.errors import AmbiguousSession, NotFound, UsageError
 from turnlog.formats import Home, check_session_id
-from turnlog.formats.projects import is_windows_path, is_within, whole
+from turnlog.formats.projects import expand_path, is_windows_path, is_within
 from turnlog.mcp.background_refresh import BackgroundRefresh
 from turnlog.records.date_expressions import moment
 from turnlog.records.time_zone import MachineZone
@@ -223,7 +223,7 @@ class ToolContext:
         asked = os.path.expanduser(asked)
         if self.scope is None:
             if is_windows_path(asked):
-                return whole(asked)
+                return expand_path(asked)
             if not os.path.isabs(asked):
                 raise UsageError(
                     f"{asked!r} is no whole path", hint="projects are known by their whole path"

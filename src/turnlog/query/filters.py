@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from turnlog.catalog import names as known_names
 from turnlog.errors import UsageError
-from turnlog.formats.projects import is_within, whole
+from turnlog.formats.projects import expand_path, is_within
 from turnlog.index.conditions import IS_PROMPT
 from turnlog.index.ids import microseconds, short_uuid
 from turnlog.index.texts import TextKind
@@ -162,7 +162,7 @@ def conditions_of(
 
 def projects_in(db: sqlite3.Connection, project: str) -> str:
     """Give, as SQL, the ids of the projects in a directory or below it."""
-    wanted = whole(project)
+    wanted = expand_path(project)
     found = [
         str(number)
         for number, path in db.execute("SELECT id, path FROM projects")

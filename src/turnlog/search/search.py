@@ -32,7 +32,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from turnlog.errors import UsageError
-from turnlog.formats.projects import whole
+from turnlog.formats.projects import expand_path
 from turnlog.index.connection import Index
 from turnlog.index.ids import SECOND_BITS
 from turnlog.index.texts import WEIGHTS
@@ -187,7 +187,7 @@ def search(
         raise UsageError("limit, offset and context are counts", hint="give 0 or more")
     bounds: list[Node] = []
     if project is not None:
-        bounds.append(FieldFilter("project", whole(project)))
+        bounds.append(FieldFilter("project", expand_path(project)))
     if since is not None:
         bounds.append(FieldFilter("since", "", since))
     if until is not None:

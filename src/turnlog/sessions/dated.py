@@ -17,7 +17,7 @@ from turnlog.formats.walk import UnreadablePlace
 from turnlog.records.annotations import session_of
 from turnlog.records.record import Record
 from turnlog.records.record_types import Format
-from turnlog.sessions.head_tail import last_heard
+from turnlog.sessions.head_tail import last_activity
 from turnlog.storage.reader import Placed, read_log
 
 
@@ -32,7 +32,9 @@ def find_any_session(
     homes: Iterable[Home], text: str, *, problems: list[Problem] | None = None
 ) -> tuple[LogFile, ...]:
     """Return the logs of the session whose id begins with *text*, in any layout."""
-    return find_session(homes, text, problems=problems, share_out=share_out, heard=last_heard)
+    return find_session(
+        homes, text, problems=problems, share_out=share_out, active_at=last_activity
+    )
 
 
 def read_day(log: LogFile) -> Iterator[DatedRecord]:

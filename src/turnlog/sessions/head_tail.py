@@ -84,7 +84,7 @@ def _take_names(named: NamedTitle, found: SessionSummary, known: Collection[type
         found.tag = named.tag
 
 
-def last_heard(log: LogFile) -> datetime | None:
+def last_activity(log: LogFile) -> datetime | None:
     """Return when the session of a main log was last active; None if lists omit it."""
     try:
         found, life, ends = read_head_tail(log.path)

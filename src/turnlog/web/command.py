@@ -89,7 +89,7 @@ def command(
 
 def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> PageContext:
     from turnlog.api.store import Store
-    from turnlog.config import in_words, load_config
+    from turnlog.config import load_config, problem_message
     from turnlog.formats import turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.redact import rules_from
@@ -99,7 +99,7 @@ def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> PageContext:
     rules, broken = rules_from(config.redact)
     prices, wrong = configured_prices(turnlog_home())
     for each in dict.fromkeys((*config.problems, *broken, *wrong)):
-        click.echo(f"warning: {inert(in_words(each, turnlog_home()))}", err=True)
+        click.echo(f"warning: {inert(problem_message(each, turnlog_home()))}", err=True)
     return PageContext(Store(homes, turnlog_home()), prices, rules=rules if is_redacted else None)
 
 

@@ -330,10 +330,10 @@ def test_whatever_stands_in_a_log_what_is_told_hangs_together(layout, data):
 @pytest.mark.parametrize("dialect", ["flat", "orchestrator"])
 @given(data=st.data())
 def test_native_records_are_of_the_dialect_at_home(dialect, data):
-    teller = NativeTranslator(dialect)
+    translator = NativeTranslator(dialect)
     for line in data.draw(st.lists(lines, max_size=8)):
         record = decode(line)
-        for fields in teller.tell(record) or ():
+        for fields in translator.translate(record) or ():
             try:
                 told = decode(encode(fields))
             except ValueError:
@@ -343,11 +343,13 @@ def test_native_records_are_of_the_dialect_at_home(dialect, data):
 
 
 def test_calls_and_results_go_from_one_dialect_to_the_other():
-    teller = NativeTranslator("orchestrator")
-    told = [decode(encode(teller.tell(decode(to_line(fields)))[0])) for fields in SEED[3:6]]
+    translator = NativeTranslator("orchestrator")
+    told = [
+        decode(encode(translator.translate(decode(to_line(fields)))[0])) for fields in SEED[3:6]
+    ]
     assert [type(record) for record in told] == [Call, Call, Result]
     assert (told[2].call_id, told[2].content, told[2].at) == ("tool-001", "tail", instant(AT))
-    back = NativeTranslator("flat").tell(decode(to_line(ORCHESTRATOR["tool_call"])))
+    back = NativeTranslator("flat").translate(decode(to_line(ORCHESTRATOR["tool_call"])))
     assert back[0]["timestamp"] == round(
         instant(ORCHESTRATOR["tool_call"]["timestamp"]).timestamp() * 1000
     )
@@ -355,9 +357,9 @@ def test_calls_and_results_go_from_one_dialect_to_the_other():
 
 
 def test_the_orchestrators_results_repeat_the_tools_name():
-    teller = NativeTranslator("orchestrator")
-    teller.tell(decode(to_line(CLAUDE["assistant/call"])))
-    (told,) = teller.tell(decode(to_line(CLAUDE["user/result"])))
+    translator = NativeTranslator("orchestrator")
+    translator.translate(decode(to_line(CLAUDE["assistant/call"])))
+    (told,) = translator.translate(decode(to_line(CLAUDE["user/result"])))
     assert told["tool"] == "Read"
 
 

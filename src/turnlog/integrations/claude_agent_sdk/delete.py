@@ -18,7 +18,7 @@ from typing import Final
 from turnlog.errors import LogLocked, NotFound, TurnlogError
 from turnlog.formats import Home, LogFile, turnlog_home
 from turnlog.formats.kept_copies import kept_place
-from turnlog.formats.walk import refuse_unseen
+from turnlog.formats.walk import refuse_unreadable
 from turnlog.integrations.claude_agent_sdk.find import PACKED, find_log, subpath_in
 from turnlog.integrations.claude_agent_sdk.keys import Key, place
 from turnlog.keep.activity import title_of
@@ -98,7 +98,7 @@ def _refuse_if_running(root: Path, key: Key) -> None:
 def _goods(root: Path, key: Key) -> list[SessionFile]:
     """Return what is to go, main logs last: what is cut short can be found and deleted again."""
     belongings = SessionFileIndex(Home(root))
-    refuse_unseen(belongings.unseen)
+    refuse_unreadable(belongings.unseen)
     beneath = belongings.beneath(key.directory)
     if key.subpath is not None:
         names = {key.name, key.meta or key.name}

@@ -33,7 +33,7 @@ from turnlog.api.store import Store
 from turnlog.api.threads import run_in_thread
 from turnlog.errors import UsageError
 from turnlog.formats import LogFile, find_logs, history_log, same_project_key, turnlog_home
-from turnlog.formats.walk import refuse_unseen
+from turnlog.formats.walk import refuse_unreadable
 from turnlog.integrations.provider.chat_messages import ChatMessage
 from turnlog.integrations.provider.messages import (
     Selection,
@@ -117,7 +117,7 @@ def _is_here(project: Project, prompt: Prompt) -> bool:
 def reset(project: Project) -> list[Deletion]:
     """Move all sessions of the project to the trash."""
     belongings = SessionFileIndex(project.home)
-    refuse_unseen(belongings.unseen)  # Agents whose session is not found go as well.
+    refuse_unreadable(belongings.unseen)  # Agents whose session is not found go as well.
     mine = {row.id for row in sessions_in(project, archived=None)}
     mains = {log.session_id for log in find_logs(project.home) if log.kind == "session"}
     doomed: dict[str, list[LogFile]] = {}

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.formats import LayoutName, LogFile
-from turnlog.formats.walk import refuse_unseen
+from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.archive.archives import Archives, is_flat_archive, journal
 from turnlog.keep.archive.flat import (
     archive_flat,
@@ -84,7 +84,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
             "in a flat store the archive takes the log's place",
             hint="turnlog keep makes a copy and leaves the log as it is",
         )
-    refuse_unseen(SessionFileIndex(log.home).unseen)
+    refuse_unreadable(SessionFileIndex(log.home).unseen)
     if log.compression is not None and not is_flat_archive(str(log.path)):
         unpack_in_place(log.path)
     _keep_up(session, log)
@@ -162,7 +162,7 @@ def _put_back(session: Session, log: LogFile) -> int:
     directory = place_of(log.path)
     is_archive = log.layout == "flat" and is_flat_archive(str(log.path))
     if is_archive or (log.layout == "flat" and is_archive_present(directory, session.id)):
-        refuse_unseen(SessionFileIndex(log.home).unseen)
+        refuse_unreadable(SessionFileIndex(log.home).unseen)
         refuse_if_running(session.id, session.logs, (log.home,))
         return unarchive_flat(directory, session.id, log.path if is_archive else None)
     return unpack_in_place(log.path) if log.compression is not None else 0

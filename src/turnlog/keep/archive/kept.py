@@ -29,7 +29,7 @@ from turnlog.errors import (
 from turnlog.formats import Home
 from turnlog.formats.home_files import OF_SESSIONS
 from turnlog.formats.kept_copies import kept_place, name_of_copy, read_copy_name
-from turnlog.formats.walk import refuse_unseen
+from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.archive.archives import journal
 from turnlog.keep.catalog import Catalogue
 from turnlog.keep.copies.compare import (
@@ -76,8 +76,8 @@ class KeptArchiver:
         """Archive it; return the journal's entry."""
         if self._remove:
             self._refuse_to_remove()
-        if self._fact is not None and not (self._remove and self.goods):
-            self.was_archived, self.is_removed = True, not self.goods
+        if self._fact is not None and not (self._remove and self.files_in_home):
+            self.was_archived, self.is_removed = True, not self.files_in_home
             if self.is_removed:
                 self._take_apart()
             return self._fact
@@ -110,7 +110,7 @@ class KeptArchiver:
         return sum(each.size_bytes for each in kept), sum(each.packed_bytes for each in kept)
 
     @property
-    def goods(self) -> list[SessionFile]:
+    def files_in_home(self) -> list[SessionFile]:
         """The session's files in its home."""
         return [each for each in self._all if each.tree == "home"]
 
@@ -143,7 +143,7 @@ class KeptArchiver:
 
     def _refuse_to_remove(self) -> None:
         session = self._session
-        refuse_unseen(self._belongings.unseen)
+        refuse_unreadable(self._belongings.unseen)
         refuse_if_shared(session.id, session.logs)
         own = [log for log in session.logs if log.kind == "session" and not log.is_kept]
         mains = sorted({str(log.path) for log in own if log.home == self._home})
@@ -171,7 +171,7 @@ class KeptArchiver:
     def _proved(self, kept: KeepRun, *, is_last: bool) -> ArchivedFact | None:
         """Verify every copy, record it, remove the originals; None if it must be tried again."""
         catalogue = Catalogue.load(self._place)
-        files = self.goods
+        files = self.files_in_home
         proofs: dict[str, Comparison] = {}
         doubts: dict[str, BrokenCopy] = {}
         for good in files:

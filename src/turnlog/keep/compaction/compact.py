@@ -28,7 +28,7 @@ from turnlog.errors import LogError, NotALog, NotFound, UsageError
 from turnlog.formats import LogFile, turnlog_home
 from turnlog.formats.flat.logs import LiveMeta
 from turnlog.formats.flat.registry import update_registry, write_meta
-from turnlog.formats.walk import refuse_unseen
+from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.compaction.rules import BLOB_BYTES, LOSSLESS, LineChange, Read, Rule, changes_in
 from turnlog.keep.compaction.views import differences, views_of
 from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
@@ -124,7 +124,7 @@ def compact(
     """
     logs = plain_logs(session)
     if write:
-        refuse_unseen(SessionFileIndex(logs[0].home).unseen)
+        refuse_unreadable(SessionFileIndex(logs[0].home).unseen)
         refuse_running(session, logs)
     own = os.path.realpath(turnlog_home())
     may_move = os.path.realpath(logs[0].home) == own if blobs is None else blobs

@@ -58,7 +58,7 @@ class Contents(Struct):
                     found.records.add(name)
         return found
 
-    def lacking_in(self, other: Contents) -> int:
+    def missing_in(self, other: Contents) -> int:
         """Return how many of these records *other* does not have."""
         return len(self.records - other.everything) + len(self.states - other.states)
 
@@ -176,7 +176,7 @@ def fullest(copies: list[Copy], contents: Callable[[int], Contents | None] | Non
     held = [(copy, found) for copy in copies if (found := read(copy.generation))]
     for place in range(len(held) - 1, 0, -1):
         copy, found = held[place]
-        if not any(earlier.lacking_in(found) for _, earlier in held[:place]):
+        if not any(earlier.missing_in(found) for _, earlier in held[:place]):
             return copy
     return held[0][0] if held else newest
 
@@ -186,7 +186,7 @@ def has_every_record(catalogue: Catalogue, name: str) -> bool | None:
     *earlier, newest = map(_contents, copies_of(catalogue, name))
     if newest is None or None in earlier:
         return None
-    return not any(each.lacking_in(newest) for each in earlier if each is not None)
+    return not any(each.missing_in(newest) for each in earlier if each is not None)
 
 
 def carried_over(items: Iterable[object], copy: Contents) -> list[Record]:

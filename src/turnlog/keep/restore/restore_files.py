@@ -193,7 +193,7 @@ class SessionRestore:
     def _injured(self, part: FileRestore) -> RestoreOutcome:
         """Return what to do with a log that does not begin with its copy."""
         with Reader(part.copy.path) as kept, Reader(self._path(part)) as found:
-            is_less = Contents.of(kept).lacking_in(Contents.of(found))
+            is_less = Contents.of(kept).missing_in(Contents.of(found))
         return RestoreOutcome.REPLACED if is_less else RestoreOutcome.NEWER
 
     def _replace(self, part: FileRestore) -> None:

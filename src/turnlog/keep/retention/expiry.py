@@ -23,7 +23,7 @@ from turnlog.keep.activity import LastActivity, activity_from_ends, activity_of
 from turnlog.keep.retention.policy import Policy
 from turnlog.keep.running import refuse_if_running
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
-from turnlog.keep.trash.delete import goods_of, home_name
+from turnlog.keep.trash.delete import files_to_delete, home_name
 from turnlog.sessions.dated import share_out
 from turnlog.sessions.owners import owner_in
 
@@ -66,7 +66,7 @@ class Candidate(Struct):
 
     row: ExpiredSession
     logs: list[LogFile]
-    goods: list[SessionFile]
+    files: list[SessionFile]
 
 
 class ExpiryFacts(Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class ExpiryReview:
         self._project = project
         self._home = os.path.realpath(belongings.home)
         sessions = sessions_of(belongings.home, self.problems)
-        unseen = unseen_in(belongings, self.problems)
+        unseen = unreadable_in(belongings, self.problems)
         found = {each: self._judge(each, logs) for each, logs in sessions.items()}
         for ids in sharers(sessions):
             group = [candidate for each in ids if (candidate := found[each]) is not None]
@@ -138,7 +138,7 @@ class ExpiryReview:
                 session_id, activity.title, reason or "nothing says when it was last active"
             )
             return None
-        files = goods_of(self.belongings, session_id, logs, with_kept=policy.with_kept)
+        files = files_to_delete(self.belongings, session_id, logs, with_kept=policy.with_kept)
         return Candidate(
             self._row(session_id, activity, activity.last_active_at, files), logs, files
         )
@@ -210,7 +210,7 @@ class ExpiryReview:
         )
 
 
-def unseen_in(belongings: SessionFileIndex, problems: list[Problem]) -> list[UnreadablePlace]:
+def unreadable_in(belongings: SessionFileIndex, problems: list[Problem]) -> list[UnreadablePlace]:
     """Return the places that could not be read; missing ones are added to *problems*."""
     problems += [each for each in belongings.unseen if each not in problems]
     return [each for each in problems if isinstance(each, UnreadablePlace)]

@@ -33,8 +33,8 @@ from turnlog.errors import (
 )
 from turnlog.formats import Home, LogFile, Problem, turnlog_home
 from turnlog.formats.home_files import OF_SESSIONS
-from turnlog.formats.projects import absolute, whole
-from turnlog.formats.walk import UnreadablePlace, refuse_unseen
+from turnlog.formats.projects import absolute, expand_path
+from turnlog.formats.walk import UnreadablePlace, refuse_unreadable
 from turnlog.keep.activity import activity_from_ends
 from turnlog.keep.catalog import Catalogue
 from turnlog.keep.copies.compare import compare_kept
@@ -60,8 +60,8 @@ from turnlog.keep.trash.delete import (
     DeletionTerms,
     delete_found,
     delete_together,
+    files_to_delete,
     finish_deletions,
-    goods_of,
     refuse_if_shared,
 )
 from turnlog.keep.trash.trash import Trash
@@ -167,7 +167,7 @@ def retain_configured(
         policy,
         now=now or datetime.now(UTC),
         write=write,
-        project=whole(os.fspath(project)) if project is not None else None,
+        project=expand_path(os.fspath(project)) if project is not None else None,
         with_orphans=with_orphans,
         elsewhere=elsewhere,
         own=own,
@@ -245,7 +245,7 @@ class _Run:
         for belongings, group in self._groups:
             reason = not_archived
             try:
-                files = [each for candidate in group for each in candidate.goods]
+                files = [each for candidate in group for each in candidate.files]
                 reason = reason or self._lacks_copy(belongings, files, archive)
                 if reason is None:
                     self._delete(belongings, group)
@@ -297,7 +297,7 @@ class _Run:
         )
         grace = timedelta(days=self._facts.policy.grace_days)
         terms = DeletionTerms(ORPHANED, self._facts.now, grace, with_kept=False, if_unchanged=True)
-        files = goods_of(belongings, orphan.id, (), with_kept=False)
+        files = files_to_delete(belongings, orphan.id, (), with_kept=False)
         try:
             reason = not_archived or self._lacks_copy(belongings, files, archive)
             if reason is None:
@@ -416,7 +416,7 @@ def reset_project(
     for home in homes:
         problems: list[Problem] = []
         sessions = sessions_of(home, problems)
-        refuse_unseen(problems)
+        refuse_unreadable(problems)
         found = {each: logs for each, logs in sessions.items() if _project_of(each, logs) == wanted}
         for session_id, logs in found.items():
             refuse_if_running(session_id, logs, (home,))

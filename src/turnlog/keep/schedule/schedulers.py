@@ -50,7 +50,7 @@ class Schedule(Protocol):
     @property
     def kind(self) -> Kind: ...
     def is_usable(self) -> bool: ...
-    def is_there(self) -> bool: ...
+    def is_installed(self) -> bool: ...
     def install(self, words: Sequence[str], environ: Mapping[str, str]) -> Step: ...
     def uninstall(self) -> Step: ...
 
@@ -78,7 +78,7 @@ def all_schedules() -> tuple[Schedule, ...]:
 def available_schedule() -> Schedule | None:
     """Return the scheduler to use: the installed one, else the first that works here."""
     usable = [each for each in all_schedules() if each.is_usable()]
-    return next((each for each in usable if each.is_there()), usable[0] if usable else None)
+    return next((each for each in usable if each.is_installed()), usable[0] if usable else None)
 
 
 class Systemd:
@@ -99,7 +99,7 @@ class Systemd:
         done = ran(("systemctl", "--user", "show-environment"))
         return done is not None and done.returncode == 0
 
-    def is_there(self) -> bool:
+    def is_installed(self) -> bool:
         return any(map(os.path.lexists, (self._timer, self._service)))
 
     def install(self, words: Sequence[str], environ: Mapping[str, str]) -> Step:
@@ -117,7 +117,7 @@ class Systemd:
 
     def uninstall(self) -> Step:
         deeds: list[Deed] = []
-        if self.is_there():
+        if self.is_installed():
             stop = ("systemctl", "--user", "disable", "--now", self._timer.name)
             deeds.append(Run(words=stop, may_fail=True))
         state = _removes(deeds, (self._timer, self._service))
@@ -193,7 +193,7 @@ class Launchd:
     def is_usable(self) -> bool:
         return shutil.which("launchctl") is not None
 
-    def is_there(self) -> bool:
+    def is_installed(self) -> bool:
         return os.path.lexists(self._path)
 
     def install(self, words: Sequence[str], environ: Mapping[str, str]) -> Step:
@@ -206,7 +206,7 @@ class Launchd:
         return _step(self.kind, self._path, state, words, deeds)
 
     def uninstall(self) -> Step:
-        deeds: list[Deed] = [self._unload()] if self.is_there() else []
+        deeds: list[Deed] = [self._unload()] if self.is_installed() else []
         state = _removes(deeds, (self._path,))
         return _step(self.kind, self._path, state, (), deeds)
 
@@ -238,7 +238,7 @@ class Cron:
     def is_usable(self) -> bool:
         return shutil.which("crontab") is not None and self._lines() is not None
 
-    def is_there(self) -> bool:
+    def is_installed(self) -> bool:
         return any(map(_is_our_line, self._lines() or ()))
 
     def install(self, words: Sequence[str], environ: Mapping[str, str]) -> Step:

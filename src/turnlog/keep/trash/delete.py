@@ -24,7 +24,7 @@ from turnlog.errors import AmbiguousSession, LogLocked, NotALog, NotFound, Turnl
 from turnlog.formats import Home, LogFile, Problem, turnlog_home
 from turnlog.formats.find import LATEST
 from turnlog.formats.kept_copies import kept_place, name_of_copy
-from turnlog.formats.walk import refuse_unseen
+from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.activity import title_of
 from turnlog.keep.copies.commit import HOUR, sweep
 from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
@@ -96,7 +96,7 @@ def delete_session(
     with contextlib.suppress(NotFound):
         logs = find_any_session(homes, text, problems=problems)
     # Another session may match, or be later, in a place that could not be read.
-    refuse_unseen(problems)
+    refuse_unreadable(problems)
     if not logs:
         return _deleted_before(trash, homes, text)
     return delete_found(
@@ -119,7 +119,7 @@ def delete_found(
 
     Raises UnreadableHome, and moves nothing, if part of a home cannot be read.
     """
-    refuse_unseen(problem for each in belongings for problem in each.unseen)
+    refuse_unreadable(problem for each in belongings for problem in each.unseen)
     refuse_if_running(session_id, logs, [each.home for each in belongings])
     refuse_if_shared(session_id, logs, terms.others)
     _refuse_if_linked(session_id, logs)
@@ -234,7 +234,7 @@ def _refuse_if_left(deletion: Deletion, logs: Sequence[LogFile]) -> None:
 # -- the files ------------------------------------------------------------------------------
 
 
-def goods_of(
+def files_to_delete(
     belongings: SessionFileIndex, session_id: str, logs: Sequence[LogFile], *, with_kept: bool
 ) -> list[SessionFile]:
     """Return the files to delete from one home."""
@@ -264,7 +264,7 @@ def _delete_in(
     """Move the session's files in one home; return the names of those gone from it."""
     home = os.path.realpath(belongings.home)
     here = [log for log in logs if log.home == belongings.home]
-    files = goods_of(belongings, deletion.id, logs, with_kept=terms.with_kept)
+    files = files_to_delete(belongings, deletion.id, logs, with_kept=terms.with_kept)
     kept = {each.home_name for each in files if each.tree == "kept"}
     mains = frozenset(each.name for each in files if each.is_main_log)
     gone = [each.name for each in files if each.tree == "home"]

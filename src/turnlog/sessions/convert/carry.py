@@ -202,9 +202,9 @@ class Carrier:
         if self._translator is None:
             return None
         if self._is_home and original.is_first_hand:
-            self._translator.hear(original.record)
+            self._translator.observe(original.record)
             return None
-        translated = self._translator.tell(original.record)
+        translated = self._translator.translate(original.record)
         try:
             return [encode(fields) for fields in translated] if translated else None
         except NotSerialisable:  # NaN, for example: its readers may accept it as it is.

@@ -56,10 +56,10 @@ _ANSWERS: Final = ("text", "image", "document", "search_result", "tool_reference
 class Translator(Protocol):
     """Translates the records of one log."""
 
-    def tell(self, record: Record, /) -> list[Fields] | None:
+    def translate(self, record: Record, /) -> list[Fields] | None:
         """Return what *record* becomes; None if it stays as it is."""
 
-    def hear(self, record: Record, /) -> None:
+    def observe(self, record: Record, /) -> None:
         """Take note of a record that stays as it is."""
 
 
@@ -106,12 +106,12 @@ class ClaudeTranslator:
         self._call_ids: set[str] = set()
         self._response: Fields | None = None
 
-    def tell(self, record: Record) -> list[Fields] | None:
+    def translate(self, record: Record) -> list[Fields] | None:
         """Return the record that *record* becomes; None if it stays as it is."""
         self._count += 1
         if record.dialect == "claude" or not isinstance(record, Linked):
             changed = self._relinked(record)
-            self.hear(record)
+            self.observe(record)
             return changed
         self._at = record.at or self._at
         house = BY_NAME[record.dialect].to_house(record.fields)
@@ -122,7 +122,7 @@ class ClaudeTranslator:
             return None
         return [self._placed(record, house, message)]
 
-    def hear(self, record: Record) -> None:
+    def observe(self, record: Record) -> None:
         """Make *record*, if it is Claude Code's, the parent of what follows."""
         if record.dialect != "claude":
             return
@@ -325,9 +325,9 @@ class NativeTranslator:
         self._dialect = dialect
         self._tools: dict[str, str] = {}
 
-    def tell(self, record: Record) -> list[Fields] | None:
+    def translate(self, record: Record) -> list[Fields] | None:
         """Return the records that *record* becomes; None if it stays as it is."""
-        self.hear(record)
+        self.observe(record)
         if record.dialect == self._dialect:
             return None
         house = BY_NAME[record.dialect].to_house(record.fields)
@@ -343,7 +343,7 @@ class NativeTranslator:
             translated = translated and [fields | {"timestamp": time} for fields in translated]
         return translated
 
-    def hear(self, record: Record) -> None:
+    def observe(self, record: Record) -> None:
         """Remember the names of tools: one dialect's results repeat those of their calls."""
         if isinstance(record, Call) and record.call_id and record.name:
             self._tools[record.call_id] = record.name

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, Problem, history_log
-from turnlog.formats.projects import is_within, whole
+from turnlog.formats.projects import expand_path, is_within
 from turnlog.records.date_expressions import is_between
 from turnlog.records.record import Record
 from turnlog.records.timestamps import instant
@@ -171,4 +171,4 @@ def _fits(
 
 
 def _is_in(place: str | None, project: str) -> bool:
-    return is_within(whole_path(place, None) if place else None, whole(project))
+    return is_within(whole_path(place, None) if place else None, expand_path(project))

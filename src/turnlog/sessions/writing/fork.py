@@ -43,9 +43,9 @@ def fork_records(
     for node, record in session.records(nodes):
         copied = record.fields
         if record.dialect == "claude":
-            translator.hear(record)
+            translator.observe(record)
         elif for_claude:
-            translated = translator.tell(record)
+            translated = translator.translate(record)
             if not translated:
                 continue
             # Those dialects have no parents: each record follows the one before.

@@ -23,7 +23,7 @@ from typing import Any, Final
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import LayoutName, claude_log, dated_log, flat_directory, flat_log
 from turnlog.formats.flat.registry import MetaFold, update_registry, write_meta
-from turnlog.formats.projects import whole
+from turnlog.formats.projects import expand_path
 from turnlog.records.annotations import format_marker, session_of
 from turnlog.records.codec import encode
 from turnlog.records.record import Record
@@ -212,7 +212,7 @@ def open_writer(
     an existing log is never created again: a new one would hide its records.
     """
     try:
-        cwd = whole(os.fspath(cwd))
+        cwd = expand_path(os.fspath(cwd))
     except FileNotFoundError:
         raise UsageError(
             "the working directory is gone", hint="name the project that the session works in"
