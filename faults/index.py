@@ -159,8 +159,8 @@ def _refresh_in_two(homes: Homes, stage: str) -> None:
     from turnlog.index.refresh import refresh as refreshing
 
     parallel._WORTH_A_CHILD_BYTES = 0  # noqa: SLF001 - As a larger tree would be.
-    log_reader._CHUNK_LINES = 200  # noqa: SLF001
-    refreshing.MOST_CHUNKS = 4
+    parallel._MESSAGE_TEXT_BYTES = 1  # noqa: SLF001
+    log_reader._CHUNK_LINES = 4
     refresh(homes, stage=stage)
 
 
