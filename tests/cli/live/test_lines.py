@@ -75,6 +75,11 @@ def test_wrapping_loses_no_word(text, width):
     assert re.sub(r"\s", "", "".join(lines)) == whole
 
 
+def test_a_blank_follows_a_word_that_was_cut():
+    assert wrapped("see a/very/long/path here", 16) == ["see", "a/very/long/path", "here"]
+    assert wrapped("see a/much/longer/path here", 16) == ["see", "a/much/longer/pa", "th here"]
+
+
 @given(
     text=TEXTS,
     width=st.integers(1, 210),

@@ -142,14 +142,16 @@ def wrapped(text: str, width: int) -> list[str]:
     hang = lead.end() if lead and lead.end() <= width // 3 else 0
     found, now, room = [], line[:hang], width - hang
     for word in _WORDS.findall(line[hang:]):
-        size = cell_len(word.rstrip())
+        bare = word.rstrip()
+        size = cell_len(bare)
         if size > room and room < width - hang:
             found.append(now.rstrip())
             now, room = " " * hang, width - hang
-        *full, rest = chop_cells(word.rstrip(), room) if size > room else [word]
+        *full, rest = chop_cells(bare, room) if size > room else [bare]
         for part in full:
             found.append(now + part)
             now = " " * hang
+        rest += word[len(bare) :]
         now += rest
         room -= cell_len(rest)
     return [*found, now.rstrip()]
