@@ -135,7 +135,7 @@ class Store(Closing):
         tag: str | None = None,
         state: str | None = None,
         damaged: bool = False,
-        with_agents: bool = False,
+        with_subagents: bool = False,
         archived: bool | None = False,
         gone: bool | None = None,
         sort: SessionSort = "active",
@@ -148,7 +148,7 @@ class Store(Closing):
         *title* and *model* are parts of a name, *branch*, *tool* and *tag* whole names. A session
         is of every time from its first record to its last. *archived* and *gone* sessions alone are
         listed if that is true, among the others if it is None. The first is the one that was active
-        last; or *sort* by started, title, records, prompts, tokens, agents, duration or size.
+        last; or *sort* by started, title, records, prompts, tokens, subagents, duration or size.
         """
         from turnlog.api.indexed_sessions import list_indexed
 
@@ -166,7 +166,7 @@ class Store(Closing):
                 tag=tag,
                 state=state,
                 has_damage=damaged or None,
-                has_agents=with_agents or None,
+                has_subagents=with_subagents or None,
                 archived=archived,
                 gone=gone,
                 sort=sort,

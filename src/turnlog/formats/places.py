@@ -40,7 +40,7 @@ def claude_subagent_log(
     nested: bool = True,
     environ: Mapping[str, str] = os.environ,
 ) -> Path:
-    """Return the path of a subagent's log: under its session, or next to it in in early versions."""
+    """Return the path of a subagent's log: under its session, or next to it in early versions."""
     _session_log(session_id)
     name = subagent_name(check_subagent_id(agent_id))
     key = project_key(project_dir, environ=environ)

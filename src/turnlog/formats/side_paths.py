@@ -137,8 +137,8 @@ def _todos(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[Path]:
         agent_id = item.name.removesuffix(".json").removeprefix(prefix)
         if not item.name.startswith(prefix) or not agent_id:
             continue
-        # "a-agent-b-agent-c" may be subagent c of a session called "a-agent-b", so it is skipped. The
-        # main agent has the session's id, which may itself contain the separator.
+        # "a-agent-b-agent-c" may be subagent c of a session called "a-agent-b", so it is skipped.
+        # The main agent has the session's id, which may itself contain the separator.
         if "-agent-" in agent_id and agent_id != session_id:
             continue
         yield Path(item.path)

@@ -161,7 +161,9 @@ class Activity(Struct):
 class LogEnd:
     """The end of a log, and what is appended to it. *session* is whose records of it count."""
 
-    def __init__(self, path: Path, *, session: str | None = None, agent: str | None = None) -> None:
+    def __init__(
+        self, path: Path, *, session: str | None = None, subagent: str | None = None
+    ) -> None:
         self.path = path
         self.activity = Activity()
         self.changed_at = 0.0

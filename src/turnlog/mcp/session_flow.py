@@ -194,7 +194,7 @@ class RecordLines:
         self._index = index
         # What a BoundedIndex reads has no secrets any more.
         options = ConversationOptions(thinking=False, images=False)
-        self._blocks = Blocks(options, Unmasked(), is_agents=is_agents)
+        self._blocks = Blocks(options, Unmasked(), is_subagent=is_subagent)
 
     def prompt(self, record: int) -> str:
         """Say what was asked; else whatever the record says."""

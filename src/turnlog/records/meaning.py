@@ -1,6 +1,6 @@
 """Author and meaning of a record: who wrote it, and its role in the session.
 
-A ``user`` record is often not a human's: it may carry a tool's result or text injected by the subagent
+A ``user`` record is often not a human's: it may carry a tool's result or text injected by the agent
 program, such as task notifications, command output or open editor files. Newer programs name the
 origin; otherwise the first words of the text decide. Invoked commands and shell lines are in tags
 too, but a person typed them. In an agent's own log, prompts come from the calling agent.

@@ -277,7 +277,7 @@ def _entries_in_progress(found: UsageLine, line: bytes) -> tuple[UsageEntry, ...
     if not isinstance(echoes, Damage):
         for echo in echoes:
             echo.is_sidechain = True
-            echo.agent = data.agent_id or echo.agent
+            echo.subagent = data.agent_id or echo.subagent
             echo.rank = max(echo.rank, ECHO)
     return echoes
 

@@ -1,4 +1,4 @@
-"""Find the session of a log whose path does not show it: a subagent's log may look like a session's."""
+"""Find the session of a log whose path does not show it, such as some subagents' logs."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def _show(view: Selection, homes: tuple[Home, ...], options: dict[str, Any]) -> 
         thinking=options["thinking"],
         full=options["full"],
         gaps=view.gaps,
-        subagents=subagents_by_call(agents),
+        subagents=subagents_by_call(subagents),
         read_subagent=view.subagent_pairs,
         is_cut=view.next is not None,
         is_live=lambda: (

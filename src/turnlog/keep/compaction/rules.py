@@ -5,8 +5,8 @@
 - ``states``: a title, tag, last prompt, mode, permission mode or agent's name that a later record
   of the same type and session replaces. The last one stays, and the last non-empty one.
 - ``echoes``: a progress record that repeats an agent's record, with the same text, usage and uuid
-  as in the subagent's own log. Only if no remaining record refers to it, and a later one still links
-  the subagent to its call.
+  as in the subagent's own log. Only if no remaining record refers to it, and a later one still
+  links the subagent to its call.
 - ``blobs``: a tool's result on a line longer than 64 KiB is moved to a file (see
   ``storage.blobs``), unless it mentions usage or plans, which are searched without following blobs.
 
@@ -216,8 +216,8 @@ def changes_in(
 ) -> list[LineChange]:
     """Return what *rules* remove from a log, in log order.
 
-    *read* starts reading the log, *read_line* returns some bytes of it, *subagents* start reading the
-    logs of the session's subagents. *agent_id* is whose log this is, if any.
+    *read* starts reading the log, *read_line* returns some bytes of it, *subagents* start reading
+    the logs of the session's subagents. *agent_id* is whose log this is, if any.
     """
     facts = _Facts(agent_id, blob_bytes)
     with closing(read()) as reader:

@@ -1,9 +1,9 @@
 """Digests of every view of a log, which must be equal before and after a compaction.
 
 Views are the tree and its records, the main and the whole thread, turns, the agent's context, API
-messages, title, times and prompts, state and writers, subagents and their calls, files, plans, usage.
-Each is computed by the code that shows it, and hashed piece by piece, so that comparing needs no
-memory.
+messages, title, times and prompts, state and writers, subagents and their calls, files, plans,
+usage. Each is computed by the code that shows it, and hashed piece by piece, so that comparing
+needs no memory.
 
 Offsets and the number of lines are not part of a view: the count of records, in total and by model,
 shrinks by what was removed. That is checked, too.

@@ -428,5 +428,6 @@ def reset_project(
 
 
 def _project_of(session_id: str, logs: Sequence[LogFile]) -> PurePath | None:
-    project = activity_from_ends(session_id, [log for log in logs if log.kind != "subagent"]).project
+    own = [log for log in logs if log.kind != "subagent"]
+    project = activity_from_ends(session_id, own).project
     return PurePath(project) if project is not None else None

@@ -4,8 +4,8 @@ Most forks in a tree are not branches: parallel calls and their results, tool pr
 belong to the thread in which they happened. Branches are the threads that say something no other
 does, each with the record where it forks off.
 
-Sidechains are not branches either but subagents of the session (see ``subagents``), unless the log has
-nothing else.
+Sidechains are not branches either but subagents of the session (see ``subagents``), unless the log
+has nothing else.
 """
 
 from __future__ import annotations

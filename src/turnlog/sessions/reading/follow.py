@@ -115,7 +115,7 @@ class _Following:
         for path in subagent_logs_near(main.path, self._id):
             if path not in known:
                 yield _subagent_log(main, path)
-        # Older programs put subagents' logs next to the main one; only their records name the session.
+        # Older programs put subagents' logs next to the main one; their records name the session.
         for path in _neighbours(main.path, "subagent"):
             if path not in known and path not in self._strangers:
                 owner = owner_in(path)
