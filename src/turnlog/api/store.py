@@ -316,8 +316,8 @@ class Store(Closing):
     ) -> Ledger:
         """Return what was used and what it cost at the API's prices, every response counted once.
 
-        There is one row for each hour, day, week, month, session, project, model, subagent, branch or
-        tool, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
+        There is one row for each hour, day, week, month, session, project, model, subagent, branch
+        or tool, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
         "model"]``. It is about the time from *since* up to *until*, about a *project*, a *session*
         by the beginning of its id, or ``latest``, and models with *model* in their names; days are
         those of *timezone*, weeks begin on *week_starts*. Costs are exact, as text:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.cli.browse.show_document import BranchRow
-    from turnlog.cli.browse.show_selection import Selection, ShowOptions
+    from turnlog.cli.browse.show_selection import SessionSelection, ShowOptions
     from turnlog.cli.views.session import Transcript
     from turnlog.formats import Home
     from turnlog.sessions.reading.filters import RecordFilter
@@ -190,7 +190,7 @@ def _filter(options: dict[str, Any]) -> RecordFilter:
     return only & filters.between(options["since"], options["until"])
 
 
-def _show(view: Selection, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
+def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
     from turnlog.cli.terminal.console import console, safe
     from turnlog.cli.views.session import Transcript
     from turnlog.sessions.reading.subagents import subagents_by_call
@@ -223,7 +223,7 @@ def _show(view: Selection, homes: tuple[Home, ...], options: dict[str, Any]) -> 
     return 0
 
 
-def _show_view(shown: Transcript, view: Selection) -> Iterator[None]:
+def _show_view(shown: Transcript, view: SessionSelection) -> Iterator[None]:
     from turnlog.cli.terminal.console import counted, safe, when
     from turnlog.records.timestamps import instant
 
@@ -256,7 +256,7 @@ def _show_view(shown: Transcript, view: Selection) -> Iterator[None]:
 
 
 def _show_others(
-    shown: Transcript, view: Selection, subagents: tuple[Subagent, ...]
+    shown: Transcript, view: SessionSelection, subagents: tuple[Subagent, ...]
 ) -> Iterator[None]:
     """Show the subagents that no call on the screen has made."""
     from turnlog.cli.terminal.console import counted

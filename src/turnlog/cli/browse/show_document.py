@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from turnlog.cli.browse.show_selection import Pair, Selection, ViewName
+from turnlog.cli.browse.show_selection import Pair, SessionSelection, ViewName
 from turnlog.records.blocks import TextBlock, ThinkingBlock
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Assistant, Call, Linked, Record, Result, Spoken
@@ -125,7 +125,7 @@ class ShowDocument(Struct, kw_only=True):
     branches: list[BranchRow] = field(default_factory=list)
 
 
-def document_of(view: Selection, *, subagents: bool, thinking: bool) -> ShowDocument:
+def document_of(view: SessionSelection, *, subagents: bool, thinking: bool) -> ShowDocument:
     """Return a view as a document."""
     kept = list(_rows(view.kept_pairs(), view, thinking=thinking))
     return ShowDocument(
@@ -177,7 +177,7 @@ def _said(node: Node | None, texts: dict[str, str]) -> str | None:
     return utf8_safe(text) if text is not None else None
 
 
-def _rows(pairs: Iterable[Pair], view: Selection, *, thinking: bool) -> Iterable[RecordRow]:
+def _rows(pairs: Iterable[Pair], view: SessionSelection, *, thinking: bool) -> Iterable[RecordRow]:
     for node, record in pairs:
         yield _row(node, record, view.numbers, thinking=thinking)
 
@@ -266,7 +266,7 @@ def _gap(gap: Gap) -> GapRow:
     )
 
 
-def _subagent(view: Selection, subagent: Subagent, *, thinking: bool) -> SubagentShown:
+def _subagent(view: SessionSelection, subagent: Subagent, *, thinking: bool) -> SubagentShown:
     records = [
         _row(None, record, {}, thinking=thinking) for _, record in view.subagent_pairs(subagent)
     ]

@@ -54,7 +54,7 @@ class ShowOptions(Struct, frozen=True, kw_only=True):
         return self.last is not None and not chosen
 
 
-class Selection(Struct):
+class SessionSelection(Struct):
     """A part of a session. *nodes* is None where only the end of the log was read."""
 
     session: Session
@@ -108,7 +108,7 @@ class Selection(Struct):
         return ((node, record) for node, record in self.only.pairs(found))
 
 
-def choose(session: Session, asked: ShowOptions) -> Selection:
+def choose(session: Session, asked: ShowOptions) -> SessionSelection:
     """Find what of *session* was asked for."""
     if asked.last is not None and asked.last < 0:
         raise UsageError(f"--last is {asked.last}", hint="give a number of steps, 0 or more")
@@ -134,12 +134,12 @@ def choose(session: Session, asked: ShowOptions) -> Selection:
     return view
 
 
-def _thread(session: Session, asked: ShowOptions) -> Selection:
+def _thread(session: Session, asked: ShowOptions) -> SessionSelection:
     """Return the nodes that were asked for, before anything is counted off."""
     if asked.at is not None:
         return _ancestry(session, asked, asked.at)
     tree = session.tree
-    view = Selection(session, "whole", [], asked.only, gaps=Lineage(tree).gaps)
+    view = SessionSelection(session, "whole", [], asked.only, gaps=Lineage(tree).gaps)
     tip = None
     if asked.thread not in (None, "whole", "main"):
         tip = find_record(tree, asked.thread or "")
@@ -159,13 +159,13 @@ def _thread(session: Session, asked: ShowOptions) -> Selection:
     return view
 
 
-def _ancestry(session: Session, asked: ShowOptions, at: str) -> Selection:
+def _ancestry(session: Session, asked: ShowOptions, at: str) -> SessionSelection:
     """Return what leads to a record, in the log in which it stands."""
     subagent, tree, node = _where(session, at)
     lineage = Lineage(tree)
     up = lineage.ancestry(node, depth=asked.depth)
     gone_over = {gap.node.uuid for gap in up.gaps}
-    return Selection(
+    return SessionSelection(
         session,
         "ancestry",
         with_parallel(tree, up.nodes),
@@ -193,13 +193,13 @@ def _where(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
     return inner, tree, tree.by_uuid[node.uuid]
 
 
-def _end(session: Session, last: int) -> Selection:
+def _end(session: Session, last: int) -> SessionSelection:
     """Return the last steps in the log's order, and whether there are others before them.
 
     Logs end in notes of the program that show nothing, titles and modes, any number of them: what
     is counted are steps, and as much is read as they take.
     """
-    view = Selection(session, "end", None, EVERYTHING)
+    view = SessionSelection(session, "end", None, EVERYTHING)
     wanted = _NOTES + 4 * last
     while True:
         records = _last_records(session, wanted)
