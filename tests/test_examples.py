@@ -213,7 +213,7 @@ def test_python_runs_and_prints_what_the_page_says(page, world, monkeypatch):
             assert bool(printed) == ("print(" in block.text), block.where
             for promised in PRINTED.findall(block.text):
                 assert promised in printed, block.where
-    assert list((world.path / "subagent" / "projects").rglob("*.jsonl"))
+    assert list((world.path / "agent" / "projects").rglob("*.jsonl"))
 
 
 def test_the_first_example_prints_what_it_cost_and_what_was_asked(world, monkeypatch):

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any
+
+TYPE_CHECKING = False  # The status line does not wait for typing to be imported.
+if TYPE_CHECKING:
+    from typing import Any
 
 # C1 controls, DEL, bidi controls and isolates, zero-width and line separators, surrogates.
 _BEYOND_C0 = (

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from keep.orchard_home import ID, OTHER, PROJECT, SHARED, conversation, files_in, write_files
-from turnlog.formats import Home, find_everywhere, homes, key_of
+from turnlog.formats import Home, find_everywhere, home_paths, key_of
 from turnlog.formats.kept_copies import kept_place
 from turnlog.keep.catalog import Catalogue
 from turnlog.keep.copies.keep import keep
@@ -39,7 +39,7 @@ class Machines:
         else:
             self.home.mkdir()
         self._now = machine
-        self._patch.setattr(homes, "machine_id", lambda: machine)
+        self._patch.setattr(home_paths, "machine_id", lambda: machine)
         return self
 
     def write(self, session_id, **how):
@@ -132,7 +132,7 @@ def test_a_home_that_another_container_is_given_keeps_its_mirror(machines):
 def test_a_mirror_of_an_earlier_version_is_taken_over(machines):
     machines.on("aaaaaaaa").write(ID)
     machines.keep()
-    (kept_place(machines.home) / homes.MACHINE).unlink()
+    (kept_place(machines.home) / home_paths.MACHINE).unlink()
     (machines.home / log(ID)).unlink()
     machines.write(OTHER)
     machines.on("aaaaaaaa").keep()
@@ -150,13 +150,13 @@ def test_another_machines_sessions_can_be_had_by_name(machines):
 
 
 def test_the_machine_is_known_by_its_name(monkeypatch):
-    homes.machine_id.cache_clear()
-    first = homes.machine_id()
+    home_paths.machine_id.cache_clear()
+    first = home_paths.machine_id()
     assert len(first) == 8
     other = os.uname_result(("Linux", "another-host", "", "", ""))
-    homes.machine_id.cache_clear()
+    home_paths.machine_id.cache_clear()
     monkeypatch.setattr(os, "uname", lambda: other)
-    assert homes.machine_id() != first
+    assert home_paths.machine_id() != first
     monkeypatch.undo()
-    homes.machine_id.cache_clear()
-    assert homes.machine_id() == first
+    home_paths.machine_id.cache_clear()
+    assert home_paths.machine_id() == first
