@@ -216,7 +216,7 @@ def _archived_in(index: Index, archives: Archives) -> list[int]:
 def _sessions(
     index: Index, ids: list[int], archives: Archives, now: datetime, detailed: int | None
 ) -> list[IndexedSession]:
-    """Return of the sessions with *ids* all that a row has, in that order."""
+    """Return the full rows of the sessions with *ids*, in that order."""
     if not ids:
         return []
     page = json.dumps(ids)

@@ -221,7 +221,7 @@ class CheckContext:
         return self._short_ids.get(log.session_id, log.session_id)
 
     def example(self, log: LogFile, detail: str, *words: str) -> Example:
-        """Return of one session's log; *words* are the command that mends it, without its name.
+        """Return an example for one log; *words* are the command that fixes it, without "turnlog".
 
         Where a kept copy holds more than the log, restoring it comes before any other remedy.
         """

@@ -261,7 +261,7 @@ class Live:
         return found
 
     def _bare_row(self, session_id: str, program: Program) -> Row:
-        """Return of a session that the index does not know yet what the ends of its log say."""
+        """Return what the ends of the log say of a session that is not indexed yet."""
         if session_id in self._bare:
             return self._bare[session_id]
         row = Row(id=session_id, home=str(program.home.path), path="", project=program.cwd)

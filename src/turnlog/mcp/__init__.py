@@ -1,6 +1,6 @@
-"""The agents' door: an MCP server through which agents look up what was done before.
+"""An MCP server that lets agents look up past sessions. Read-only.
 
-Read only. Whatever leaves by it is framed as data, bounded, free of secrets and of characters that
-act, and of the project that the server was started for, unless its owner widened that. The room is
-thin: what is asked is answered by `questions`, and `mcp` is imported only by those who serve.
+Answers are framed as data, limited in size, masked, free of control characters, and restricted to
+the project that the server was started for unless its owner widened that. The `mcp` library is
+imported only to serve.
 """

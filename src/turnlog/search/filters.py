@@ -1,10 +1,8 @@
 """What the filters of the search language mean in one index.
 
-Each is a condition on a text ``t`` and its record ``r``. What a filter names (sessions, files,
-tools) is looked up first, so that the condition compares ids. A filter that few records meet can
-also tell where its texts lie: ids of texts are times, so the times of the records bound them.
-
-Conditions of a search as SQL has them, with the values that are bound to them.
+Each is an SQL condition on a text ``t`` and its record ``r``, with the values to bind. The names in
+a filter (sessions, files, tools) are looked up first, so that conditions compare ids. A filter that
+few records meet also limits the ids of texts: ids are times, so the records' times bound them.
 """
 
 # ruff: noqa: S608 - Only our own names are written into SQL; what was asked is bound.

@@ -220,7 +220,7 @@ def _piece(flat: str, best: Span, width: int) -> Span:
 
 
 def _lines_around(text: str, at: int, count: int) -> tuple[list[str], list[str]]:
-    """Return up to *count* lines before and after the one in which *at* stands."""
+    """Return up to *count* lines before and after the line that contains *at*."""
     begin = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     before = text[:begin].split("\n")[:-1][-count:] if begin else []

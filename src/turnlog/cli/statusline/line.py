@@ -85,7 +85,7 @@ def _claudes_own_cost(told: dict[str, Any]) -> str:
 
 
 def _block(block: object, now: float) -> dict[str, Piece]:
-    """Return of the block that was noted, if it is running still."""
+    """Return the figures of the noted block if it is still running."""
     names = ("start_at", "end_at", "first_at", "last_at")
     times = [each for name in names if (each := number_of(within(block, name))) is not None]
     if len(times) < len(names):

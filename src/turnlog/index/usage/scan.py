@@ -120,7 +120,7 @@ class UsageLines:
         return before
 
     def end(self) -> Iterator[UsageEntry]:
-        """Return what was held back."""
+        """Return the entries that were held back."""
         if self._held is not None:
             yield self._let_go(self._held)
             self._held = None

@@ -145,7 +145,7 @@ class _Flow:
         return number
 
     def turn_at(self, record: int) -> int:
-        """Return in which turn a record stands."""
+        """Return the number of the turn that contains a record."""
         here = self._order(record)
         return sum(self._order(each.record) <= here for each in self._prompts)
 
