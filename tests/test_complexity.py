@@ -23,7 +23,7 @@ SLACK = 1.15
 LINES = 400
 
 PATTERNS = os.path.dirname(re.__file__)
-EVERYWHERE = ("turns", "subagents")
+EVERYWHERE = ("turns", "agents")
 TELLING = ("show --full", "show --branches", "info", "export html", "doctor", "recover", "refresh")
 # These compile all prices for each new home, which takes longer than anything else.
 COSTLY = ("cost", "insights")
@@ -63,7 +63,7 @@ def lines_executed(run):
 @pytest.fixture(scope="module", autouse=True)
 def _imported(tmp_path_factory):
     """Import everything first: that is not work."""
-    with world(tmp_path_factory.mktemp("first"), "subagents", 2) as home:
+    with world(tmp_path_factory.mktemp("first"), "agents", 2) as home:
         for name, view in VIEWS.items():
             if name not in COSTLY:
                 view(home)
