@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 from pydantic import Field
 
@@ -38,22 +38,11 @@ Since: TypeAlias = Annotated[
 ]
 Until: TypeAlias = Annotated[str | None, Field(description="Before this time.", max_length=100)]
 Limit: TypeAlias = Annotated[int, Field(description="Maximum rows.", ge=1, le=200)]
-SessionName: TypeAlias = Annotated[
-    str,
-    Field(
-        description="Session id, a prefix of it, or `latest`.",
-        min_length=1,
-        max_length=128,
-    ),
-]
-OneSession: TypeAlias = Annotated[
-    str | None,
-    Field(
-        description="Session id, a prefix of it, or `latest`.",
-        min_length=1,
-        max_length=128,
-    ),
-]
+_SESSION: Final = Field(
+    description="Session id, a prefix of it, or `latest`.", min_length=1, max_length=128
+)
+SessionName: TypeAlias = Annotated[str, _SESSION]
+OneSession: TypeAlias = Annotated[str | None, _SESSION]
 Cursor: TypeAlias = Annotated[
     str | None,
     Field(

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from turnlog.integrations.provider import provider
+from turnlog.integrations import provider
 
 PAGE = (Path(__file__).parents[3] / "docs" / "provider.md").read_text("utf-8")
 

@@ -25,7 +25,7 @@ from turnlog import build
 from turnlog.cli.app import app
 from turnlog.errors import LogLocked, NotFound, UsageError
 from turnlog.formats import project_key
-from turnlog.integrations.provider.provider import (
+from turnlog.integrations.provider import (
     ChatMessage,
     ClaudeStorageProvider,
     Commands,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from turnlog.integrations.provider.provider import (
-    ChatMessage,
-    ClaudeStorageProvider,
+from turnlog.integrations.provider.chat_messages import ChatMessage
+from turnlog.integrations.provider.protocols import (
     Commands,
     Conversations,
-    Counts,
     MessageFinder,
     MessageLog,
     SessionInfo,
@@ -15,6 +13,8 @@ from turnlog.integrations.provider.provider import (
     Statistics,
     StorageProvider,
 )
+from turnlog.integrations.provider.provider import ClaudeStorageProvider
+from turnlog.integrations.provider.statistics import Counts
 
 __all__ = [
     "ChatMessage",

@@ -56,13 +56,7 @@ from turnlog.integrations.provider.places import (
     sessions_in,
 )
 from turnlog.integrations.provider.protocols import (
-    Commands,
-    Conversations,
-    MessageFinder,
-    MessageLog,
     SessionInfo,
-    SessionReader,
-    Statistics,
     StorageProvider,
 )
 from turnlog.integrations.provider.statistics import Counts, counts_of, statistics_of
@@ -131,20 +125,6 @@ def reset(project: Project) -> list[Deletion]:
     trash = Trash(own)
     return [delete_found(each, logs, [belongings], trash, terms) for each, logs in doomed.items()]
 
-
-__all__ = [
-    "ChatMessage",
-    "ClaudeStorageProvider",
-    "Commands",
-    "Conversations",
-    "Counts",
-    "MessageFinder",
-    "MessageLog",
-    "SessionInfo",
-    "SessionReader",
-    "Statistics",
-    "StorageProvider",
-]
 
 _BY_MODEL: Final[tuple[Unit, ...]] = ("model",)
 
