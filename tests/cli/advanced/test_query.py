@@ -7,7 +7,7 @@ import pytest
 from query.test_query import PLAN
 from search.query_trees import SESSIONS, built
 from turnlog.cli.advanced.query import OPTIONS, read_query
-from turnlog.cli.terminal.table import fitted
+from turnlog.cli.terminal.output import fitted
 from turnlog.errors import UsageError
 from turnlog.query.fields import RESOURCES
 

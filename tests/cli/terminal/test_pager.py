@@ -167,10 +167,10 @@ def test_who_leaves_early_ends_it_quietly(tmp_path):
 def test_what_stderr_says_keeps_its_place(pager):
     words = ("query", "entries", "--limit", "9", "--home", SAMPLES)
     _, shown = Terminal(words, rows=5, TURNLOG_PAGER=str(pager)).end()
-    assert read(pager).splitlines()[-1].startswith("… and more")
+    assert read(pager).splitlines()[-1].startswith("… more")
     assert shown == read(pager)
     _, shown = Terminal(words, TURNLOG_PAGER=str(pager)).end()
-    assert shown.splitlines()[-1].startswith("… and more")
+    assert shown.splitlines()[-1].startswith("… more")
 
 
 def test_an_error_is_told_after_what_was_shown():

@@ -67,9 +67,8 @@ def command(
     the latest ones are shown with the records around them.
     """
     from turnlog.api.failures import ErrorPattern, Occurrence, error_context, error_patterns
-    from turnlog.cli.terminal.csv import show_csv
     from turnlog.cli.terminal.empty_results import print_nothing_found
-    from turnlog.cli.terminal.table import print_rest, show_table
+    from turnlog.cli.terminal.output import print_rest, show_csv, show_table
     from turnlog.formats import all_homes
 
     wanted = {"limit": limit or None, **asked}

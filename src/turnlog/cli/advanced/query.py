@@ -274,7 +274,7 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
     from turnlog.api.query import answer, parse_query, resource_named
     from turnlog.cli.index_access import open_index
     from turnlog.cli.terminal.empty_results import print_nothing_found
-    from turnlog.cli.terminal.table import print_rest, show_table
+    from turnlog.cli.terminal.output import print_rest, show_table
     from turnlog.formats import all_homes
     from turnlog.records.time_zone import MachineZone
 
@@ -289,7 +289,7 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
         show_json(found)
         return 0 if found.rows else 1
     if form == "csv":
-        from turnlog.cli.terminal.csv import show_csv_rows
+        from turnlog.cli.terminal.output import show_csv_rows
 
         show_csv_rows(found.columns, found.rows)
     elif form in ("jsonl", "tsv"):

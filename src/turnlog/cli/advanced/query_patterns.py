@@ -19,7 +19,7 @@ from turnlog.cli.options import (
     show_json,
     timezone_option,
 )
-from turnlog.cli.terminal.csv import show_csv
+from turnlog.cli.terminal.output import show_csv
 from turnlog.formats import all_homes
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def series(
     from turnlog.api.arguments import resolve_zone
     from turnlog.api.patterns import SeriesPoint, time_series
     from turnlog.cli.terminal.empty_results import print_nothing_found
-    from turnlog.cli.terminal.table import print_rest
+    from turnlog.cli.terminal.output import print_rest
 
     zone = resolve_zone(timezone)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
@@ -174,7 +174,7 @@ def _list(
     found: Any, noun: str, kind: type[Struct], columns: list[str], asked: dict[str, Any]
 ) -> int:
     from turnlog.cli.terminal.empty_results import print_nothing_found
-    from turnlog.cli.terminal.table import print_rest, show_table
+    from turnlog.cli.terminal.output import print_rest, show_table
 
     listed = getattr(found, noun)
     if asked["as_json"]:

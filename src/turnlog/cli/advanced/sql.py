@@ -86,7 +86,7 @@ def command(
     if as_json:
         show_json(answer)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv_cells
+        from turnlog.cli.terminal.output import show_csv_cells
 
         show_csv_cells(answer.columns, answer.rows)
     elif as_markdown:
@@ -166,9 +166,9 @@ def _show_table(answer: SqlDocument) -> None:
     if sys.stdout.isatty():
         console().print(table)
         return
-    from turnlog.cli.terminal.pipe_console import PipeConsole
+    from turnlog.cli.terminal.console import pipe_console
 
-    PipeConsole().print(
+    pipe_console().print(
         table
     )  # Also if COLUMNS is set: many columns in few would be one letter each.
 

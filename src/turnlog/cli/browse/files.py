@@ -162,7 +162,7 @@ def command(
     if as_json:
         show_json(document)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(TouchedFileRow, document.files)
     else:
@@ -337,7 +337,7 @@ def show(found: FilesDocument, *, one: bool, diff: bool) -> None:
 
 def _show_list(files: Sequence[TouchedFileRow]) -> None:
     """Draw a row for each file: as it was at a record, or what became of it in all."""
-    from turnlog.cli.terminal.table import show_table
+    from turnlog.cli.terminal.output import show_table
 
     if any(row.version is not None for row in files):
         rows = [{"file": row.shown, **_facts_then(row)} for row in files]

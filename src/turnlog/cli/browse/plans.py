@@ -132,7 +132,7 @@ def command(
     if as_json:
         show_json(document)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(PlanRow, document.plans, more=document.next)
     elif name is not None:
@@ -193,7 +193,7 @@ def _version_row(version: PlanVersion, *, texts: bool) -> PlanVersionRow:
 
 def _show(found: PlansDocument, homes: tuple[str, ...], asked: dict[str, Any]) -> None:
     from turnlog.cli.terminal.console import age, console
-    from turnlog.cli.terminal.table import show_table
+    from turnlog.cli.terminal.output import show_table
 
     out = console()
     if not found.plans:

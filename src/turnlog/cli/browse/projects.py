@@ -83,7 +83,7 @@ def command(
         show_json(found)
     elif as_csv:
         from turnlog.api.indexed_sessions import ProjectRow
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(ProjectRow, found.projects, more=found.next)
     else:

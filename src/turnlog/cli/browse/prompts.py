@@ -103,7 +103,7 @@ def command(
     if as_json:
         show_json(document)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(PromptRow, document.prompts, more=document.next)
     else:

@@ -112,7 +112,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
     if options["as_json"]:
         show_json(found)
     elif options["as_csv"]:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(Hit, found.hits, more=found.next)
     else:

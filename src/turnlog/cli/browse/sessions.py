@@ -130,7 +130,7 @@ def command(
         show_json(found)
     elif as_csv:
         from turnlog.api.sessions import SessionRow
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(SessionRow, found.sessions, more=found.next)
     else:

@@ -156,7 +156,7 @@ def command(
 
 def _show_csv(document: TodosDocument) -> None:
     """Print a row for each thing to do, be it a todo or a task."""
-    from turnlog.cli.terminal.csv import note_truncation, show_csv_cells
+    from turnlog.cli.terminal.output import note_truncation, show_csv_cells
 
     show_csv_cells(
         ("session", "agent", "changed_at", "state", "content"),

@@ -286,7 +286,7 @@ def _compare(report: _Report, limit: int) -> int:
 
 def _blocks(report: _Report, limit: int) -> int:
     from turnlog.api.costs import BlockRow, blocks, cut_rows
-    from turnlog.cli.terminal.csv import show_csv
+    from turnlog.cli.terminal.output import show_csv
 
     asked = report.asked
     found = blocks(report.source, report.prices, asked, now=report.now)
@@ -317,7 +317,7 @@ def _blocks(report: _Report, limit: int) -> int:
 
 def _budgets(report: _Report) -> int:
     from turnlog.api.costs import BudgetRow, budget_report
-    from turnlog.cli.terminal.csv import show_csv
+    from turnlog.cli.terminal.output import show_csv
 
     found = budget_report(
         report.budgets, report.source, report.prices, report.asked, now=report.now
@@ -341,7 +341,7 @@ def _budgets(report: _Report) -> int:
 
 def _explain(report: _Report, row: str, limit: int) -> int:
     from turnlog.api.costs import ResponseRow, cut_rows, explain_cost
-    from turnlog.cli.terminal.csv import show_csv
+    from turnlog.cli.terminal.output import show_csv
 
     found = explain_cost(report.source, report.prices, report.asked, row)
     left = cut_rows(found, (), limit)

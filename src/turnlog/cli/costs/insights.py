@@ -184,7 +184,7 @@ def _report(
 def _write(found: Insights, asked: Scope, options: dict[str, Any]) -> None:
     """Write the page, whole or not at all."""
     from turnlog.cli.terminal.console import size
-    from turnlog.cli.terminal.output_file import write_file
+    from turnlog.cli.terminal.output import write_file
     from turnlog.text import inert
 
     name = options["month"] or options["year"]
@@ -211,7 +211,7 @@ def _explain(
         show_json(found)
     elif options["as_csv"]:
         from turnlog.api.insights import Evidence
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(Evidence, found.rows, more=found.next)
     else:

@@ -104,7 +104,7 @@ def command(model: str | None, at: datetime | None, *, as_json: bool, as_csv: bo
     if as_json:
         show_json(document)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(PriceRow, document.prices)
     else:

@@ -85,7 +85,7 @@ def command(
     if as_json:
         show_json(health)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
         from turnlog.health.logs import LocatedFinding
 
         show_csv(LocatedFinding, health.findings)
@@ -126,7 +126,7 @@ def _logs(names: tuple[str, ...], homes: tuple[str, ...], problems: list[Problem
 
 
 def _progress(logs: list[LogFile]):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    from turnlog.cli.terminal.console import progress
+    from turnlog.cli.terminal.progress import progress
 
     total = 0
     for log in logs:

@@ -54,7 +54,7 @@ def command(
     if as_json:
         show_json(checkup)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
         from turnlog.health.doctor import DoctorFinding
 
         show_csv(DoctorFinding, checkup.findings)
@@ -70,7 +70,7 @@ def command(
 
 
 def _check_up(homes: tuple[Home, ...], named: tuple[str, ...], *, no_refresh: bool) -> Checkup:
-    from turnlog.cli.terminal.console import progress
+    from turnlog.cli.terminal.progress import progress
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.health.doctor import CheckContext, check_up
 

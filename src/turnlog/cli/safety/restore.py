@@ -277,7 +277,7 @@ def _restored(
     replace: bool,
     though_moved: bool,
 ) -> RestoreDocument:
-    from turnlog.cli.terminal.console import progress
+    from turnlog.cli.terminal.progress import progress
 
     document = RestoreDocument()
     size = 2 * sum(each.size_bytes for each in sessions)
@@ -338,7 +338,7 @@ def _list(sessions: list[Restorable], *, with_parts: bool, as_json: bool, as_csv
     if as_json:
         show_json(RestorableDocument(sessions=rows))
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(RestorableRow, rows)
     else:

@@ -101,7 +101,7 @@ def command(
     if as_json:
         show_json(report)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
         from turnlog.keep.retention.expiry import ExpiredSession
 
         show_csv(ExpiredSession, report.sessions)

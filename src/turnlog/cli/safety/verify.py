@@ -80,7 +80,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
     rewritten and its size and time do not show it is one: the next turnlog keep then copies it
     anew. Nothing else is changed.
     """
-    from turnlog.cli.terminal.console import progress
+    from turnlog.cli.terminal.progress import progress
 
     found = _homes(all_homes(homes), is_named=bool(homes))
     with progress("verifying", bytes_to_verify(found)) as advance:
@@ -98,7 +98,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
     if as_json:
         show_json(document)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
 
         show_csv(VerifyFinding, document.findings)
     else:

@@ -25,7 +25,7 @@ from turnlog.api.arguments import Period
 from turnlog.cli.options import print_unread
 from turnlog.cli.terminal.console import counted, size
 from turnlog.cli.terminal.empty_results import hint_for
-from turnlog.cli.terminal.output_file import write_file
+from turnlog.cli.terminal.output import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.export.contents import (
     ContentsDocument,

@@ -68,7 +68,7 @@ def command(
     if as_json:
         show_json(found)
     elif as_csv:
-        from turnlog.cli.terminal.csv import show_csv
+        from turnlog.cli.terminal.output import show_csv
         from turnlog.health.secrets import SecretRow
 
         show_csv(SecretRow, found.secrets)
@@ -79,7 +79,7 @@ def command(
 
 def _show(found: SecretsDocument) -> None:
     from turnlog.cli.terminal.console import console, counted, safe, size
-    from turnlog.cli.terminal.table import show_table
+    from turnlog.cli.terminal.output import show_table
 
     out = console()
     if found.secrets:

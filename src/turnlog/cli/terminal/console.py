@@ -1,14 +1,15 @@
-"""Printing to the terminal. Rich is imported only when something is drawn with it."""
+"""Consoles, and how text, paths, times and sizes are written for people.
+
+Rich is imported only when something is drawn with it.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from turnlog.text import inert
 
@@ -16,42 +17,59 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-ENDLESS: Final = 10_000_000
-"""The width of what has none: a pipe or a file."""
+UNLIMITED: Final = 10_000_000
+"""The width of a pipe or a file."""
+_LONGEST_TITLE: Final = 1_000
 
 
 def console() -> Console:
     """Return a console that respects pipes and NO_COLOR and never interprets a log's text.
 
-    It is as wide as the terminal, or as COLUMNS says; a pipe or a file has no width.
+    It is as wide as the terminal or COLUMNS; a pipe or a file has no width.
     """
+    if not _has_width():
+        return pipe_console()
     from rich.console import Console
 
-    # Without emoji=False the `:x:` of a line such as root:x:0:0 would be drawn as a cross.
-    if _has_width():
-        is_terminal = sys.stdout.isatty()
-        return Console(highlight=False, markup=True, emoji=False, soft_wrap=not is_terminal)
+    # Without emoji=False, rich would draw the `:x:` in root:x:0:0 as a cross.
+    is_terminal = sys.stdout.isatty()
+    return Console(highlight=False, markup=True, emoji=False, soft_wrap=not is_terminal)
 
-    from turnlog.cli.terminal.pipe_console import PipeConsole
 
-    return PipeConsole()
+def pipe_console() -> Console:
+    """Return a console that cuts, wraps and pads nothing."""
+    from rich.console import Console
+    from rich.table import Table
+
+    class PipeConsole(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            """Print *objects*; strip the spaces with which rich fills the rows of tables."""
+            if not any(isinstance(value, Table) for value in objects):
+                super().print(*objects, **options)
+                return
+            with self.capture() as captured:
+                super().print(*objects, **options)
+            self.file.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
+            self.file.flush()
+
+    return PipeConsole(highlight=False, markup=True, emoji=False, soft_wrap=True, width=UNLIMITED)
 
 
 def at_most(columns: int, room: int) -> int:
-    """Return *columns*, which are enough for a person's eyes; in a pipe all the *room* there is."""
-    return room if room > ENDLESS // 2 else columns
+    """Return *columns*, or in a pipe all the *room* there is."""
+    return room if room > UNLIMITED // 2 else columns
 
 
 def one_line(text: str, columns: int, room: int) -> str:
-    """Put *text* on one line and cut it to *columns*; in a pipe to all the *room* there is."""
+    """Return *text* as one line of at most *columns*; in a pipe, of at most *room*."""
     line, most = " ".join(text.split()), at_most(columns, room)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def show_value(out: Console, name: str, value: str, columns: int = 10) -> None:
-    """Print a *value*, which is markup, behind its *name*; where it is wrapped, below itself."""
+    """Print a *name* and its *value*, which is markup and is wrapped in its own column."""
     label = f" [bold]{name:<{columns}}[/]"
-    if out.width > ENDLESS // 2:
+    if out.width > UNLIMITED // 2:
         out.print(f"{label}{value}")
         return
     from rich.table import Table
@@ -68,43 +86,40 @@ def _has_width() -> bool:
 
 
 def safe(text: str) -> str:
-    """Make one line of text harmless: to the terminal, and to rich's own markup."""
+    """Escape one line of text for the terminal and for rich's markup."""
     from rich.markup import escape
 
     return escape(inert(text))
 
 
-_LONGEST_TITLE = 1_000
-
-
-def titled(title: str | None) -> str:
-    """Write a session's or a plan's title on one line, harmless, however many lines it has."""
-    words = " ".join((title or "").split()) or "untitled"
-    # rich looks for its markup again from each of many backslashes in a row.
-    return safe(words if len(words) <= _LONGEST_TITLE else f"{words[:_LONGEST_TITLE]}…")
-
-
 def safe_text(text: str) -> str:
-    """Make prose harmless; its lines stay lines."""
+    """Escape text like `safe`, but keep its lines and tabs."""
     from rich.markup import escape
 
     return escape(inert(text, keep="\n\t"))
 
 
+def titled(title: str | None) -> str:
+    """Return the title of a session or plan as one escaped line, or "untitled"."""
+    words = " ".join((title or "").split()) or "untitled"
+    # Rich takes quadratic time for many backslashes in a row.
+    return safe(words if len(words) <= _LONGEST_TITLE else f"{words[:_LONGEST_TITLE]}…")
+
+
 def short_path(path: str | os.PathLike[str]) -> str:
-    """Write *path* the way people say it."""
+    """Return *path*, escaped, with ~ for the user's home directory."""
     return safe(from_user(path))
 
 
 def from_user(path: str | os.PathLike[str]) -> str:
-    """Return *path* with a ~ for the user's own directory; not safe to print as it is."""
+    """Return *path* with ~ for the user's home directory, not escaped."""
     text = os.fspath(path)
     home = str(Path.home())
     return "~" + text[len(home) :] if text.startswith(home + os.sep) else text
 
 
 def settings_file() -> str:
-    """Name the file that holds the settings, which need not be there yet."""
+    """Return the path of config.toml, which need not exist."""
     from turnlog.config import FILE_NAME
     from turnlog.formats import turnlog_home
 
@@ -112,19 +127,19 @@ def settings_file() -> str:
 
 
 def log_name(path: str | os.PathLike[str], width: int = 72) -> str:
-    """Name a log by its project and session, cut on the left, where names are alike."""
+    """Return the last two parts of a log's path, cut on the left if they are too long."""
     text = os.sep.join(Path(path).parts[-2:])
     is_whole = len(text) <= width or not _has_width()
     return safe(text if is_whole else "…" + text[1 - width :])
 
 
 def age(now: datetime, then: datetime | None) -> str:
-    """Write how long ago *then* was, the way people say it."""
+    """Return how long ago *then* was: "5 min ago", or the day if it is over a month."""
     if then is None:
         return ""
     seconds = (now - then).total_seconds()
     if seconds < -60:
-        return day(then)  # A clock was wrong somewhere; say what the record says.
+        return day(then)  # Some clock was wrong.
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             count = int(seconds // length)
@@ -133,25 +148,25 @@ def age(now: datetime, then: datetime | None) -> str:
 
 
 def when(at: datetime | None, *, seconds: bool = False) -> str:
-    """Write an instant by this machine's clock, as every command does."""
+    """Format an instant in local time."""
     form = "%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"
-    return "" if at is None else _here(at).strftime(form)
+    return "" if at is None else _local(at).strftime(form)
 
 
 def day(at: datetime | None) -> str:
-    """Write the day of an instant by this machine's clock."""
-    return "" if at is None else f"{_here(at):%Y-%m-%d}"
+    """Format the local date of an instant."""
+    return "" if at is None else f"{_local(at):%Y-%m-%d}"
 
 
-def _here(at: datetime) -> datetime:
+def _local(at: datetime) -> datetime:
     try:
         return at.astimezone()
-    except (OverflowError, OSError):  # At the ends of the calendar, or before a system's clocks.
+    except (OverflowError, OSError):  # Outside of the range that the system's clock knows.
         return at
 
 
 def size(count: float) -> str:
-    """Write a number of bytes for people."""
+    """Format a number of bytes."""
     for unit in ("bytes", "KB", "MB", "GB"):
         if count < 1000 or unit == "GB":
             return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
@@ -160,7 +175,7 @@ def size(count: float) -> str:
 
 
 def short_count(count: int) -> str:
-    """Write a count in few characters."""
+    """Format a count in few characters, such as 1.2M."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if count >= size:
             return f"{count / size:.1f}{unit}"
@@ -168,22 +183,5 @@ def short_count(count: int) -> str:
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Write a count with its noun."""
+    """Format a count with its noun."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
-@contextmanager
-def progress(what: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr while bytes are worked through; nothing if nobody watches."""
-    if not sys.stderr.isatty() or total_bytes < 20_000_000:
-        yield lambda _done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
-    ) as bar:
-        task = bar.add_task(what, total=total_bytes)
-        yield lambda done: bar.advance(task, done)

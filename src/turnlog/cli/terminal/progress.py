@@ -1,4 +1,4 @@
-"""A bar on stderr while much is read. Rich, which draws it, is imported only if there is one."""
+"""Progress bars on stderr, drawn only for long work on a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORTH_A_BAR_BYTES = 20_000_000
 
 @contextmanager
 def bar(what: str = "reading logs") -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on stderr if much is to be read and somebody watches."""
+    """Yield a function to call with the bytes done and the total; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -25,23 +25,37 @@ def bar(what: str = "reading logs") -> Iterator[Callable[[int, int], None] | Non
         shown.close()
 
 
+@contextmanager
+def progress(what: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the number of bytes just processed."""
+    with bar(what) as show:
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            if show is not None:
+                show(done, total_bytes)
+
+        yield advance
+
+
 class _Bar:
     """A bar that appears only when there is much to do."""
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._advance: Callable[[int, int], None] | None = None
-        self._close: Callable[[], None] | None = None
+        self._update: Callable[[int, int], None] | None = None
+        self._stop: Callable[[], None] | None = None
 
     def show(self, done: int, total: int) -> None:
         if total < _WORTH_A_BAR_BYTES:
             return
-        if self._advance is None:
-            self._open(total)
-        if self._advance is not None:
-            self._advance(done, total)
+        if self._update is None:
+            self._update, self._stop = self._start(total)
+        self._update(done, total)
 
-    def _open(self, total: int) -> None:
+    def _start(self, total: int) -> tuple[Callable[[int, int], None], Callable[[], None]]:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -51,15 +65,12 @@ class _Bar:
             TimeRemainingColumn,
         )
 
-        columns = (TextColumn(self._what), BarColumn(), DownloadColumn())
-        bar = Progress(
-            *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
-        )
-        task = bar.add_task("", total=total)
-        bar.start()
-        self._advance = lambda done, total: bar.update(task, completed=done, total=total)
-        self._close = bar.stop
+        columns = (TextColumn(self._what), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        drawn = Progress(*columns, console=Console(stderr=True), transient=True)
+        task = drawn.add_task("", total=total)
+        drawn.start()
+        return lambda done, total: drawn.update(task, completed=done, total=total), drawn.stop
 
     def close(self) -> None:
-        if self._close is not None:
-            self._close()
+        if self._stop is not None:
+            self._stop()

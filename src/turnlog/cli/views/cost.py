@@ -138,7 +138,7 @@ def show_skipped(
 
 def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool) -> None:
     """Print rows, heads first, as comma-separated values or Markdown; *names* columns are text."""
-    from turnlog.cli.terminal.csv import show_csv_cells
+    from turnlog.cli.terminal.output import show_csv_cells
 
     cells = [[inert(cell) for cell in row] for row in rows]
     if not as_markdown:
