@@ -27,7 +27,7 @@ from turnlog.pricing import extras
 from turnlog.pricing.money import attodollars, dollars
 from turnlog.pricing.overrides import Override, overrides_from
 from turnlog.pricing.rates import Price, Tier, Unpriced
-from turnlog.pricing.table import Table, price_among, prices_of
+from turnlog.pricing.table import Table, prices_of
 from turnlog.pricing.table_cache import load_table
 from turnlog.records.responses import UNKNOWN, Response
 from turnlog.records.usage import Counters, Usage, count_of, counters_of
@@ -93,44 +93,6 @@ class _Tab(Struct):
     atto: int = 0
     """The cost of what was priced one by one: recorded, or with a long context."""
 
-    def take(self, response: Response, times: int) -> None:
-        self.used.add(response.counters, times)
-        self.messages += times * response.messages
-        self.requests += times
-        if self.is_recorded:
-            assert response.recorded_usd is not None
-            self.atto += times * attodollars(response.recorded_usd)
-        elif self.quote.price is not None and self.quote.price.tiers:
-            self.atto += times * self.quote.attodollars(response.counters, response.context)
-
-    def cost(self) -> int:
-        price = self.quote.price
-        return self.atto if price is None or price.tiers else price.rates.cost(self.used)
-
-
-def _added_up(tabs: Iterable[_Tab]) -> Bill:
-    bill = Bill()
-    by_model: dict[str, int] = {}
-    unpriced: dict[tuple[str, str], Unpriced] = {}
-    for tab in tabs:
-        name, reason = tab.model, tab.quote.reason
-        bill.used.add(tab.used)
-        bill.messages += tab.messages
-        bill.recorded += tab.requests if tab.is_recorded else 0
-        if tab.is_recorded or tab.quote.price is not None:
-            by_model[name] = by_model.get(name, 0) + tab.cost()
-            for what in tab.quote.assumed:
-                bill.assumed[what] = bill.assumed.get(what, 0) + tab.requests
-            continue
-        empty = Unpriced(model=name, counters=Counters(), messages=0, reason=reason)
-        kept = unpriced.setdefault((name, reason), empty)
-        kept.counters.add(tab.used)
-        unpriced[name, reason] = replace(kept, messages=kept.messages + tab.messages)
-    bill.by_model = {name: dollars(atto) for name, atto in by_model.items()}
-    bill.total_usd = dollars(sum(by_model.values()))
-    bill.unpriced = list(unpriced.values())
-    return bill
-
 
 class Prices:
     """A price table with the user's overrides."""
@@ -155,12 +117,13 @@ class Prices:
         """Return the price of a request to *model* under *terms*."""
         moment = _moment(at)
         key = (model, moment.date(), terms)
-        found = self._quotes.get(key)
-        if found is None:
-            found = self._quote(model, moment, terms)
-            if found.price is None or not found.price.is_by_hour:
-                self._quotes[key] = found
-        return found
+        quote = self._quotes.get(key)
+        if quote is None:
+            price = self._find(model, moment, ())
+            quote = _quote(price, terms) if price else Quote(None, reason="no price is known")
+            if price is None or not price.is_by_hour:
+                self._quotes[key] = quote
+        return quote
 
     def cost(
         self, usage: AnyUsage, model: str, *, at: datetime | None = None, strict: bool = False
@@ -189,25 +152,22 @@ class Prices:
             running.take(response)
         return running.now()
 
-    def _quote(self, model: str, at: datetime, terms: PriceTerms) -> Quote:
-        price = self._find(model, at, ())
-        if price is None:
-            return Quote(None, reason="no price is known")
-        factors = extras.factors_of(price.model, price.provider, *terms)
-        if factors.unknown:
-            return Quote(None, reason=factors.unknown)
-        for permille in factors.permille:
-            dearer = tuple(Tier(t.above, t.rates.times(permille)) for t in price.tiers)
-            price = replace(price, rates=price.rates.times(permille), tiers=dearer)
-        return Quote(price, factors.assumed)
-
     def _find(self, model: str, at: datetime, passed: tuple[str, ...]) -> Price | None:
-        day = at.astimezone(UTC).date()
+        moment = at.astimezone(UTC)
+        day = moment.date()
         for override in reversed(self.overrides):
             if _is_for(override, model) and override.holds_on(day):
                 return self._overriding(override, passed, at)
         known = self._known(model)
-        return price_among(known, at) if known else None
+        for price in reversed(known):
+            if price.since is None or day >= price.since:
+                if price.hours is None:
+                    return price
+                now = moment.time()
+                start, end = price.hours
+                if start <= now < end if start <= end else now >= start or now < end:
+                    return price
+        return known[0] if known else None
 
     def _known(self, model: str) -> list[Price]:
         """Return the table's prices of *model*; cached, since a lookup is slow."""
@@ -266,25 +226,49 @@ class RunningBill:
         )
         tab = self._tabs.get(key)
         if tab is None:
-            tab = self._tab(response, is_recorded=is_recorded)
-            if tab.quote.price is not None and tab.quote.price.is_by_hour:
+            if is_recorded or self._mode == "recorded":
+                quote = Quote(None, reason="" if is_recorded else NOT_RECORDED)
+            else:
+                terms = PriceTerms(response.speed, response.service_tier, response.inference_geo)
+                quote = self._prices.quote(response.model or UNKNOWN, at, terms)
+            if quote.price is not None and quote.price.is_by_hour:
                 key = (*key, at)
-            tab = self._tabs.setdefault(key, tab)
-        tab.take(response, times)
+            tab = self._tabs.setdefault(key, _Tab(response.model_name, quote, is_recorded))
+        tab.used.add(response.counters, times)
+        tab.messages += times * response.messages
+        tab.requests += times
+        if is_recorded:
+            assert response.recorded_usd is not None
+            tab.atto += times * attodollars(response.recorded_usd)
+        elif tab.quote.price is not None and tab.quote.price.tiers:
+            tab.atto += times * tab.quote.attodollars(response.counters, response.context)
         if not tab.requests:
             del self._tabs[key]
 
     def now(self) -> Bill:
         """Return the current bill."""
-        return _added_up(self._tabs.values())
-
-    def _tab(self, response: Response, *, is_recorded: bool) -> _Tab:
-        if is_recorded or self._mode == "recorded":
-            quote = Quote(None, reason="" if is_recorded else NOT_RECORDED)
-        else:
-            terms = PriceTerms(response.speed, response.service_tier, response.inference_geo)
-            quote = self._prices.quote(response.model or UNKNOWN, response.at, terms)
-        return _Tab(response.model_name, quote, is_recorded)
+        bill = Bill()
+        by_model: dict[str, int] = {}
+        unpriced: dict[tuple[str, str], Unpriced] = {}
+        for tab in self._tabs.values():
+            name, price, reason = tab.model, tab.quote.price, tab.quote.reason
+            bill.used.add(tab.used)
+            bill.messages += tab.messages
+            bill.recorded += tab.requests if tab.is_recorded else 0
+            if tab.is_recorded or price is not None:
+                atto = tab.atto if price is None or price.tiers else price.rates.cost(tab.used)
+                by_model[name] = by_model.get(name, 0) + atto
+                for what in tab.quote.assumed:
+                    bill.assumed[what] = bill.assumed.get(what, 0) + tab.requests
+                continue
+            empty = Unpriced(model=name, counters=Counters(), messages=0, reason=reason)
+            kept = unpriced.setdefault((name, reason), empty)
+            kept.counters.add(tab.used)
+            unpriced[name, reason] = replace(kept, messages=kept.messages + tab.messages)
+        bill.by_model = {name: dollars(atto) for name, atto in by_model.items()}
+        bill.total_usd = dollars(sum(by_model.values()))
+        bill.unpriced = list(unpriced.values())
+        return bill
 
 
 def load_prices(
@@ -312,6 +296,16 @@ def cost(
 @cache
 def _usual_prices() -> Prices:
     return load_prices()
+
+
+def _quote(price: Price, terms: PriceTerms) -> Quote:
+    factors = extras.factors_of(price.model, price.provider, *terms)
+    if factors.unknown:
+        return Quote(None, reason=factors.unknown)
+    for permille in factors.permille:
+        tiers = tuple(Tier(tier.above, tier.rates.times(permille)) for tier in price.tiers)
+        price = replace(price, rates=price.rates.times(permille), tiers=tiers)
+    return Quote(price, factors.assumed)
 
 
 def _is_for(override: Override, model: str) -> bool:

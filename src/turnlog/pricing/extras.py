@@ -9,15 +9,13 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
-
 from turnlog.pricing.money import rate_per_search
 from turnlog.pricing.rates import Rates, Tier, rates_of
 
 # Web searches cost $10 per thousand with every model.
 # https://platform.claude.com/docs/en/about-claude/pricing, "Web search tool"
 WEB_SEARCH: Final = "10"
-_SEARCH: Final = rate_per_search(Decimal(WEB_SEARCH))
+SEARCH: Final = rate_per_search(Decimal(WEB_SEARCH))
 
 # Models of limited availability, which genai-prices 0.2.1 lacks.
 # https://platform.claude.com/docs/en/about-claude/pricing, "Model pricing"
@@ -109,8 +107,3 @@ def factors_of(
     elif inference_geo not in _USUAL_PLACES:
         assumed.append(f"geography {inference_geo!r} priced as global")
     return PriceFactors(tuple(permille), tuple(assumed))
-
-
-def with_searches(rates: Rates) -> Rates:
-    """Add the price of a search where the table lacks it for a Claude model."""
-    return rates if rates.web_search else replace(rates, web_search=_SEARCH)

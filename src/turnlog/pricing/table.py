@@ -8,8 +8,7 @@ price. ``table_cache`` loads the table.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import date, time
 from typing import Any, Final
 
 from msgspec import Struct
@@ -114,50 +113,37 @@ def matches(match: Match, name: str) -> bool:
     return name.endswith(what) if how == "ends" else what in name
 
 
-def price_among(prices: Sequence[Price], at: datetime) -> Price:
-    """Return the price among *prices*, oldest first, that is valid at *at*."""
-    moment = at.astimezone(UTC)
-    for price in reversed(prices):
-        if (price.since is None or moment.date() >= price.since) and _is_at(price.hours, moment):
-            return price
-    return prices[0]
-
-
 def prices_of(provider: Provider, model: Model) -> list[Price]:
     """Return all prices of *model*, oldest first, each with its end."""
-    return list(_prices(provider, model))
-
-
-def _prices(provider: Provider, model: Model) -> Iterator[Price]:
     is_claude = provider.id == ANTHROPIC
     long = extras.LONG_CONTEXT.get(model.id, ()) if is_claude else ()
     starts = [entry.since for entry in model.entries]
     is_by_hour = any(entry.hours is not None for entry in model.entries)
+    prices = []
     for number, entry in enumerate(model.entries):
-        price = Price(
-            model=model.id,
-            provider=provider.id,
-            source="turnlog" if provider is _OWN else "genai-prices",
-            rates=extras.with_searches(entry.rates) if is_claude else entry.rates,
-            tiers=entry.tiers or long,
-            since=entry.since,
-            until=next((day for day in starts[number + 1 :] if day is not None), None),
-            hours=entry.hours,
-            is_by_hour=is_by_hour,
+        rates, tiers = entry.rates, entry.tiers or long
+        if is_claude:  # A search costs the same in a long context.
+            rates = _with_searches(rates)
+            tiers = tuple(Tier(tier.above, _with_searches(tier.rates)) for tier in tiers)
+        prices.append(
+            Price(
+                model=model.id,
+                provider=provider.id,
+                source="turnlog" if provider is _OWN else "genai-prices",
+                rates=rates,
+                tiers=tiers,
+                since=entry.since,
+                until=next((day for day in starts[number + 1 :] if day is not None), None),
+                hours=entry.hours,
+                is_by_hour=is_by_hour,
+            )
         )
-        if is_claude and price.tiers:
-            # A search costs the same in a long context.
-            dear = tuple(Tier(t.above, extras.with_searches(t.rates)) for t in price.tiers)
-            price = replace(price, tiers=dear)
-        yield price
+    return prices
 
 
-def _is_at(hours: tuple[time, time] | None, moment: datetime) -> bool:
-    if hours is None:
-        return True
-    start, end = hours
-    now = moment.time()
-    return start <= now < end if start <= end else now >= start or now < end
+def _with_searches(rates: Rates) -> Rates:
+    """Add the price of a search where the table lacks it for a Claude model."""
+    return rates if rates.web_search else replace(rates, web_search=extras.SEARCH)
 
 
 def _own(name: str) -> tuple[Provider, Model]:

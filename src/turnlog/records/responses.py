@@ -94,17 +94,9 @@ class Response(Struct, frozen=True, gc=False):
 class ResponseGroup(Response, frozen=True, gc=False):
     """The sum of several responses that are equal for reports and prices."""
 
-    count: int = 0
-    largest: int = 0
+    messages: int = 0
+    context: int = 0
     """A context that is priced like each of theirs."""
-
-    @property
-    def messages(self) -> int:
-        return self.count
-
-    @property
-    def context(self) -> int:
-        return self.largest
 
 
 class Responses:
