@@ -12,7 +12,8 @@ from turnlog.api.store import Store, open_store
 from turnlog.catalog.indexed_sessions import list_indexed
 from turnlog.catalog.sessions import list_sessions
 from turnlog.errors import LogLocked, NotFound, UsageError
-from turnlog.formats.flat.registry import read_index, read_meta
+from turnlog.formats.flat.meta import read_meta
+from turnlog.formats.flat.registry import read_index
 from turnlog.index.connection import open_fresh
 from turnlog.sessions.writing.fork import fork
 from turnlog.sessions.writing.writer import SessionWriter

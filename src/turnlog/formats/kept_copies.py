@@ -9,8 +9,8 @@
         conflicts/1/projects/key/ID.jsonl.zst           a copy whose path collides with another's
 
 Names that differ on one file system may collide on another, which ignores case or normalizes
-Unicode. A copy whose name is taken goes into a directory under ``conflicts``, which is laid out
-like a mirror, and the catalog says which.
+Unicode; names collide as well where their directories do. A copy whose name is taken goes into a
+directory under ``conflicts``, which is laid out like a mirror, and the catalog says which.
 
 The name of a mirror is made from the home's real path, so that links to a home share one. It is
 only a label: nothing converts it back to a path. A second home with the same path, on another
@@ -21,9 +21,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from turnlog.errors import InvalidId
 from turnlog.formats.home_paths import kept_path
@@ -115,3 +118,56 @@ def _beneath(directory: Path, name: str) -> Path:
             hint="names are relative, with / between their parts",
         )
     return directory.joinpath(*(name + KEPT_SUFFIX).split("/"))
+
+
+# -- names that collide ---------------------------------------------------------------------
+
+
+def folded(name: str) -> str:
+    """Return a key that is equal for names that may collide."""
+    if name.isascii():
+        return name.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+
+
+def prefixes(name: str) -> Iterator[str]:
+    """Return the directories in a name, the outermost first, and the name itself."""
+    end = name.find("/")
+    while end >= 0:
+        yield name[:end]
+        end = name.find("/", end + 1)
+    yield name
+
+
+class Spellings(Struct):
+    """The spellings of names in several trees, which are numbered."""
+
+    known: dict[tuple[int, str], str] = field(default_factory=dict)
+
+    def add(self, tree: int, name: str) -> None:
+        """Add a name and its directories to a tree."""
+        for part in prefixes(name):
+            self.known.setdefault((tree, folded(part)), part)
+
+    def get(self, tree: int, name: str) -> str | None:
+        """Return the name in a tree that collides with *name*, or None."""
+        return self.known.get((tree, folded(name)))
+
+    def place(self, name: str) -> int:
+        """Add *name* to the first tree where nothing collides with it; return the tree's number."""
+        tree = 0
+        while any(self.get(tree, part) not in (None, part) for part in prefixes(name)):
+            tree += 1
+        self.add(tree, name)
+        return tree
+
+
+def is_spelled(path: str) -> bool:
+    """Return whether the directory of *path* lists its name in this spelling.
+
+    Another Unicode form counts as the same: some file systems normalize names.
+    """
+    above, name = os.path.split(path)
+    names = os.listdir(above)
+    wanted = unicodedata.normalize("NFC", name)
+    return name in names or any(unicodedata.normalize("NFC", each) == wanted for each in names)

@@ -19,19 +19,21 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from turnlog.formats import home_paths
-from turnlog.formats.file_name_case import Spellings, is_spelled, prefixes
 from turnlog.formats.home_paths import kept_root
 from turnlog.formats.kept_copies import (
     CONFLICTS,
     GENERATIONS,
     KEPT_SUFFIX,
     CopyName,
+    Spellings,
     copy_root,
     copy_roots,
     generation_copy,
     is_inner_name,
+    is_spelled,
     kept_copy,
     kept_place,
+    prefixes,
     read_copy_name,
 )
 from turnlog.formats.walk import DirectoryWalk

@@ -26,7 +26,7 @@ from msgspec import Struct, field, structs
 
 from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
 from turnlog.formats import Home, Problem, is_session_id
-from turnlog.formats.flat.registry import Meta, read_meta
+from turnlog.formats.flat.meta import Meta, read_meta
 from turnlog.formats.home_files import HomeFile, home_files, owner_of
 from turnlog.keep.catalog import Catalogue, KeptFile
 from turnlog.keep.copies.compare import unpacked

@@ -16,15 +16,11 @@ from msgspec.structs import replace
 from strategies import json_values, to_line, words
 from turnlog.errors import InvalidId, LogError, NotALog, NotFound
 from turnlog.formats import flat_archive, flat_index, flat_log, flat_meta
+from turnlog.formats.flat.meta import Meta, MetaFold, TokenUsage, meta_of, read_meta
 from turnlog.formats.flat.registry import (
-    Meta,
-    MetaFold,
     RegistryEntry,
-    TokenUsage,
     entry_of,
-    meta_of,
     read_index,
-    read_meta,
     reindex,
     update_registry,
     write_meta,
@@ -683,16 +679,16 @@ def test_a_log_that_fails_to_be_read_stays_in_the_registry(tmp_path, monkeypatch
     log(tmp_path, init(), session_id="good")
     reindex(tmp_path)
     before = index_json(tmp_path)
-    from turnlog.formats.flat import logs
+    from turnlog.formats.flat import meta
 
-    whole = logs.read_log
+    whole = meta.read_log
 
     def fail(wanted, **how):
         if wanted == path:
             raise LogError("reading failed at byte 0", path=wanted)
         return whole(wanted, **how)
 
-    monkeypatch.setattr(logs, "read_log", fail)
+    monkeypatch.setattr(meta, "read_log", fail)
     report = reindex(tmp_path)
     assert [problem.path for problem in report.problems] == [path]
     assert (report.sessions, report.dropped) == (1, 0)

@@ -17,11 +17,10 @@ from turnlog.errors import LogLocked
 from turnlog.formats import flat_index, flat_log, flat_meta
 from turnlog.formats.flat import files
 from turnlog.formats.flat.files import LOCK_FILE, hold
+from turnlog.formats.flat.meta import Meta, read_meta
 from turnlog.formats.flat.registry import (
-    Meta,
     RegistryEntry,
     read_index,
-    read_meta,
     reindex,
     update_registry,
     write_meta,
@@ -35,7 +34,8 @@ PROCESSES, EACH = 8, 20
 UPDATES = """
 import sys
 from datetime import UTC, datetime, timedelta
-from turnlog.formats.flat.registry import RegistryEntry, Meta, update_registry, write_meta
+from turnlog.formats.flat.meta import Meta
+from turnlog.formats.flat.registry import update_registry, write_meta
 directory, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 start = datetime(2026, 3, 4, tzinfo=UTC)
 print("ready", flush=True)
@@ -54,7 +54,8 @@ for number in range(count):
 # A writer that appends a record, in one write, and then follows it with the caches.
 APPENDS = """
 import json, os, sys
-from turnlog.formats.flat.registry import MetaFold, update_registry, write_meta
+from turnlog.formats.flat.meta import MetaFold
+from turnlog.formats.flat.registry import update_registry, write_meta
 from turnlog.records.codec import decode
 directory, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 print("ready", flush=True)

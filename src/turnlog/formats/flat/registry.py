@@ -1,9 +1,13 @@
 """The two caches of a flat store, ``ID.meta.json`` and ``index.json``, updated under one lock.
 
+``index.json`` is the registry of the store's sessions, newest first:
+
+    {"sessions": [{"id": …, "createdAt": …, "lastActiveAt": …, "title": …, "messageCount": …, …}]}
+
 A change reads the file first and replaces it atomically while it holds the store's lock: nothing
-written by another process is lost, and readers and crashes see the old file or the new one. A
-missing or damaged registry is rebuilt from the files next to it; a damaged file is kept under
-another name.
+written by another process is lost, and readers and crashes see the old file or the new one. Keys of
+other programs are kept. A missing or damaged registry is rebuilt from the files next to it; a
+damaged file is kept under another name.
 
 Both can be deleted at any time. `reindex` rebuilds them from the logs, even while others write, and
 keeps only what no log contains.
@@ -13,17 +17,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turnlog.errors import LogError, NotFound, TurnlogError
 from turnlog.formats import Problem, flat_index, flat_log, flat_meta
 from turnlog.formats.flat.files import (
     DamagedFile,
+    Fields,
     JsonFile,
     hold,
     is_missing,
@@ -32,53 +37,59 @@ from turnlog.formats.flat.files import (
     set_aside,
     write_object,
 )
-from turnlog.formats.flat.index import (
-    Registry,
-    RegistryEntry,
-    entry_of,
-    index_fields,
-    index_from,
-    read_index,
-    unknown_keys,
-)
-from turnlog.formats.flat.logs import FlatLog, LiveMeta, find_log, metas_in, sessions_in
 from turnlog.formats.flat.meta import (
+    FlatLog,
+    LiveMeta,
     Meta,
     MetaFold,
-    TokenUsage,
+    Table,
     completed,
+    count,
     fields_of,
+    find_log,
+    flag,
     meta_from,
-    meta_of,
+    metas_in,
+    part,
     read_meta,
+    sessions_in,
+    text,
 )
 from turnlog.formats.walk import UnreadablePlace
+from turnlog.records.timestamps import instant, iso
 from turnlog.storage.atomic_files import Unreadable
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.writer import LOCK_TIMEOUT
 
-__all__ = [
-    "Meta",
-    "MetaFold",
-    "Registry",
-    "RegistryEntry",
-    "Reindexed",
-    "TokenUsage",
-    "entry_of",
-    "forget",
-    "known_meta",
-    "meta_of",
-    "note_log",
-    "read_index",
-    "read_meta",
-    "reindex",
-    "update_registry",
-    "write_meta",
-]
-
 Problems = list[Problem]
 
 _ROUNDS: Final = 10
+
+
+class RegistryEntry(Struct, frozen=True, kw_only=True):
+    """One session in the registry."""
+
+    id: str
+    created_at: datetime | None = None
+    last_active_at: datetime | None = None
+    title: str | None = None
+    message_count: int = 0
+    is_archived: bool = False
+    more: Fields = field(default_factory=dict)
+    """Unknown keys, and known ones with an invalid value."""
+
+
+class Registry(Struct, frozen=True, kw_only=True):
+    """The content of the registry, and its problems."""
+
+    entries: tuple[RegistryEntry, ...] = ()
+    problem: str | None = None
+    more: Fields = field(default_factory=dict)
+
+    @property
+    def listed(self) -> tuple[RegistryEntry, ...]:
+        """The sessions to list: those that are not archived."""
+        return tuple(entry for entry in self.entries if not entry.is_archived)
 
 
 def write_meta(
@@ -397,3 +408,89 @@ def _log_now(directory: Path, session_id: str) -> FlatLog | None:
         return find_log(directory, session_id)
     except LogError:  # Reported when it is read.
         return None
+
+
+# -- the content of index.json --------------------------------------------------------------
+
+_FIELDS: Final[Table] = {
+    "id": ("id", text),
+    "createdAt": ("created_at", instant),
+    "lastActiveAt": ("last_active_at", instant),
+    "title": ("title", text),
+    "messageCount": ("message_count", count),
+    "isArchived": ("is_archived", flag),
+}
+
+
+def entry_of(meta: Meta) -> RegistryEntry:
+    """Return the registry's entry of a session."""
+    return RegistryEntry(
+        id=meta.session_id,
+        created_at=meta.created_at,
+        last_active_at=meta.last_active_at,
+        title=meta.title,
+        message_count=meta.message_count,
+        is_archived=meta.is_archived,
+    )
+
+
+def read_index(directory: str | os.PathLike[str]) -> Registry:
+    """Read the registry of the flat store at *directory*; what cannot be read is a problem."""
+    return index_from(read_object(flat_index(directory)))
+
+
+def index_from(found: JsonFile | Unreadable) -> Registry:
+    """Return the registry in the object read from its file."""
+    if isinstance(found, Unreadable):
+        return Registry(problem=found.reason)
+    listed = found.fields.get("sessions")
+    if not isinstance(listed, list):
+        return Registry(problem="no list of sessions", more=found.fields)
+    entries: dict[str, RegistryEntry] = {}
+    odd = 0
+    for item in listed:
+        known, more = part(item, _FIELDS) if isinstance(item, dict) else ({}, {})
+        if "id" in known:
+            entries.setdefault(known["id"], RegistryEntry(**known, more=more))
+        else:
+            odd += 1
+    problem = f"{odd:,} of {len(listed):,} are no sessions" if odd else None
+    return Registry(entries=_sorted(entries.values()), problem=problem, more=found.fields)
+
+
+def index_fields(entries: Iterable[RegistryEntry], more: Fields) -> Fields:
+    """Return a registry as JSON fields; *more* is the rest of the file."""
+    sessions = {"sessions": [_wire(entry) for entry in _sorted(entries)]}
+    # Existing keys keep their position.
+    return more | sessions if "sessions" in more else sessions | more
+
+
+def _sorted(entries: Iterable[RegistryEntry]) -> tuple[RegistryEntry, ...]:
+    """Sort newest first, undated ones last; the id breaks ties."""
+    by_id = sorted(entries, key=lambda entry: entry.id)
+    return tuple(sorted(by_id, key=_recency, reverse=True))
+
+
+def _recency(entry: RegistryEntry) -> tuple[bool, datetime]:
+    at = entry.last_active_at
+    if at is None:
+        return False, datetime.min.replace(tzinfo=UTC)
+    # Milliseconds, as on disk: anything finer is lost when the file is read again.
+    return True, at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+def _wire(entry: RegistryEntry) -> Fields:
+    fields: Fields = {}
+    for key, (name, _) in _FIELDS.items():
+        value = getattr(entry, name)
+        value = iso(value) if isinstance(value, datetime) else value
+        # A value that could not be read is kept as it was.
+        value = entry.more.get(key, value)
+        if value is not None or key != "title":
+            fields[key] = value
+    return fields | unknown_keys(entry)
+
+
+def unknown_keys(entry: RegistryEntry) -> Fields:
+    """Return the keys of *entry* that only another program knows."""
+    return {key: value for key, value in entry.more.items() if key not in _FIELDS}

@@ -25,9 +25,8 @@ from msgspec.structs import replace
 from turnlog.errors import BrokenCopy, NotFound, UsageError
 from turnlog.formats import flat_meta, looks_like_log
 from turnlog.formats.flat.files import hold_directory, set_aside
-from turnlog.formats.flat.logs import LiveMeta, find_log
-from turnlog.formats.flat.meta import Meta
-from turnlog.formats.flat.registry import read_meta, update_registry, write_meta
+from turnlog.formats.flat.meta import LiveMeta, Meta, find_log, read_meta
+from turnlog.formats.flat.registry import update_registry, write_meta
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.keep.copies.commit import HOUR, sweep
 from turnlog.keep.copies.compare import (

@@ -26,7 +26,7 @@ from msgspec import Struct, field
 
 from turnlog.errors import LogError, NotALog, NotFound, UsageError
 from turnlog.formats import LogFile, turnlog_home
-from turnlog.formats.flat.logs import LiveMeta
+from turnlog.formats.flat.meta import LiveMeta
 from turnlog.formats.flat.registry import update_registry, write_meta
 from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.compaction.rules import BLOB_BYTES, LOSSLESS, LineChange, Read, Rule, changes_in

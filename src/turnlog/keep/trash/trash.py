@@ -30,9 +30,14 @@ from msgspec import structs
 
 from turnlog.errors import LogError, NotFound, TurnlogError, UsageError
 from turnlog.formats import Problem, looks_like_log
-from turnlog.formats.file_name_case import Spellings
 from turnlog.formats.flat.files import hold, is_missing, read_object, write_object
-from turnlog.formats.kept_copies import CONFLICTS, KEPT_SUFFIX, is_inner_name, name_of_copy
+from turnlog.formats.kept_copies import (
+    CONFLICTS,
+    KEPT_SUFFIX,
+    Spellings,
+    is_inner_name,
+    name_of_copy,
+)
 from turnlog.formats.walk import reason_of
 from turnlog.keep.catalog import KeptFile
 from turnlog.keep.copies.commit import sweep_beneath

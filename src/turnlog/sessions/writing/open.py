@@ -22,7 +22,8 @@ from typing import Any, Final
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import LayoutName, claude_log, dated_log, flat_directory, flat_log
-from turnlog.formats.flat.registry import MetaFold, update_registry, write_meta
+from turnlog.formats.flat.meta import MetaFold
+from turnlog.formats.flat.registry import update_registry, write_meta
 from turnlog.formats.projects import expand_path
 from turnlog.records.annotations import format_marker, session_of
 from turnlog.records.codec import encode

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.formats.file_name_case import Spellings, folded, is_spelled, prefixes
+from turnlog.formats.kept_copies import Spellings, folded, is_spelled, prefixes
 
 PARTS = st.sampled_from(["a", "A", "b", "\u00e9", "e\u0301", "E\u0301"])
 NAMES = st.lists(PARTS, min_size=1, max_size=3)
