@@ -20,7 +20,7 @@ from atheris.import_hook import HookManager
 
 # A light process leaves out the two inner loops and what is compared: two to four times the speed.
 _DEEP = sys.argv[2:3] == ["deep"]
-_INNER_LOOPS = set() if _DEEP else {"turnlog.records.lenient_json", "turnlog.storage.lines"}
+_INNER_LOOPS = set() if _DEEP else {"turnlog.records.lenient_json", "turnlog.storage.sources"}
 
 with HookManager({"turnlog"}, _INNER_LOOPS, True, trace_dataflow=_DEEP):
     from .mutate import mutator

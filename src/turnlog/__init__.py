@@ -192,21 +192,21 @@ if TYPE_CHECKING:
     from turnlog.sessions.writing.streaming import StreamedMessage as StreamedMessage
     from turnlog.sessions.writing.writer import SessionWriter as SessionWriter
     from turnlog.storage.buffered_writer import BufferedLog as BufferedLog
-    from turnlog.storage.follow import Restart as Restart
-    from turnlog.storage.follow import follow_log as follow_log
-    from turnlog.storage.open import open_log as open_log
+    from turnlog.storage.buffered_writer import open_log as open_log
     from turnlog.storage.reader import Pending as Pending
     from turnlog.storage.reader import Placed as Placed
     from turnlog.storage.reader import Reader as Reader
     from turnlog.storage.reader import read_log as read_log
     from turnlog.storage.reader import read_range as read_range
     from turnlog.storage.reader import scan_log as scan_log
+    from turnlog.storage.repair import Finding as Finding
     from turnlog.storage.repair import Repair as Repair
+    from turnlog.storage.repair import Validation as Validation
     from turnlog.storage.repair import repair as repair
+    from turnlog.storage.repair import validate as validate
+    from turnlog.storage.tail import Restart as Restart
+    from turnlog.storage.tail import follow_log as follow_log
     from turnlog.storage.tail import read_last as read_last
-    from turnlog.storage.validation import Finding as Finding
-    from turnlog.storage.validation import Validation as Validation
-    from turnlog.storage.validation import validate as validate
     from turnlog.storage.writer import Appended as Appended
     from turnlog.storage.writer import LogWriter as LogWriter
     from turnlog.storage.writer import News as News
@@ -326,12 +326,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.sessions.writing.fork": ("fork",),
     "turnlog.sessions.writing.streaming": ("StreamedMessage",),
     "turnlog.sessions.writing.writer": ("SessionWriter",),
-    "turnlog.storage.buffered_writer": ("BufferedLog",),
-    "turnlog.storage.follow": (
-        "Restart",
-        "follow_log",
+    "turnlog.storage.buffered_writer": (
+        "BufferedLog",
+        "open_log",
     ),
-    "turnlog.storage.open": ("open_log",),
     "turnlog.storage.reader": (
         "Pending",
         "Placed",
@@ -341,14 +339,16 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "scan_log",
     ),
     "turnlog.storage.repair": (
-        "Repair",
-        "repair",
-    ),
-    "turnlog.storage.tail": ("read_last",),
-    "turnlog.storage.validation": (
         "Finding",
+        "Repair",
         "Validation",
+        "repair",
         "validate",
+    ),
+    "turnlog.storage.tail": (
+        "Restart",
+        "follow_log",
+        "read_last",
     ),
     "turnlog.storage.writer": (
         "Appended",

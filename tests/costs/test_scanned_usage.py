@@ -294,7 +294,7 @@ def test_a_log_that_cannot_be_read_is_told_and_stops_nothing(home):
 
 def test_what_was_read_before_a_disk_failed_counts(home, monkeypatch):
     log = home.put(log_of(answer("m1", "r1"), answer("m2", "r2")))
-    real = search_of_lines.find_lines
+    real = search_of_lines.FoundLines
 
     def failing(*arguments, **how):
         lines = real(*arguments, **how)
@@ -307,7 +307,7 @@ def test_what_was_read_before_a_disk_failed_counts(home, monkeypatch):
         lines._lines = some()
         return lines
 
-    monkeypatch.setattr(search_of_lines, "find_lines", failing)
+    monkeypatch.setattr(search_of_lines, "FoundLines", failing)
     scan = home.scan()
     assert [response.message_id for response in scan.responses] == ["m1"]
     assert [skipped.why for skipped in scan.skipped] == ["unreadable"]

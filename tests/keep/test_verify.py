@@ -35,8 +35,7 @@ from turnlog.keep.restore.restorable import Mirror, all_mirrors
 from turnlog.keep.trash.delete import delete_session
 from turnlog.keep.verify import Parity, VerifyProblem, bytes_to_verify, verify
 from turnlog.records.damage import Damage
-from turnlog.storage.compressed import unpack
-from turnlog.storage.frames import FrameTable, pack
+from turnlog.storage.compressed import FrameTable, pack, unpack
 from turnlog.storage.reader import Placed, read_log
 
 

@@ -29,10 +29,9 @@ from turnlog.formats import (
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import FileHistorySnapshot, Unknown
 from turnlog.storage.buffered_writer import BufferedLog
-from turnlog.storage.follow import Restart, follow_log
 from turnlog.storage.reader import Placed, read_log, read_range
-from turnlog.storage.repair import repair
-from turnlog.storage.validation import validate
+from turnlog.storage.repair import repair, validate
+from turnlog.storage.tail import Restart, follow_log
 from turnlog.storage.writer import LogWriter
 
 SESSION = "3b1f0c5e-1111-4222-8333-94c5d6e7f809"

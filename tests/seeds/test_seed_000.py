@@ -14,8 +14,7 @@ from turnlog.records.damage import Damage, Reason
 from turnlog.records.record import Assistant, Call, Result, User
 from turnlog.records.usage import Usage
 from turnlog.storage.reader import Placed, read_log
-from turnlog.storage.repair import repair
-from turnlog.storage.validation import validate
+from turnlog.storage.repair import repair, validate
 from turnlog.storage.writer import LogWriter
 
 MODEL = "claude-sonnet-4-5-20250929"

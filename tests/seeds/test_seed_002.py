@@ -8,8 +8,8 @@ from turnlog.formats import project_key
 from turnlog.records.codec import decode, encode
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.usage import Usage
-from turnlog.storage.follow import Restart, follow_log
 from turnlog.storage.reader import Placed, Reader, read_log
+from turnlog.storage.tail import Restart, follow_log
 from turnlog.storage.writer import LogWriter
 
 PROMPT = (

@@ -10,7 +10,7 @@ from turnlog.records.codec import decode, encode
 from turnlog.records.record import Assistant, FileHistorySnapshot, User
 from turnlog.records.usage import CacheWrites
 from turnlog.storage.reader import read_log
-from turnlog.storage.validation import validate
+from turnlog.storage.repair import validate
 from turnlog.storage.writer import LogWriter
 
 BASE = {

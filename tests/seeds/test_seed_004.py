@@ -12,9 +12,8 @@ from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.record import Assistant, Call, Result, SystemInit, User
 from turnlog.storage.reader import Placed, read_log, read_range
-from turnlog.storage.repair import repair
+from turnlog.storage.repair import repair, validate
 from turnlog.storage.tail import read_last
-from turnlog.storage.validation import validate
 
 # The seed's sample, comments and all: its shapes, our words.
 SAMPLE = (

@@ -17,8 +17,8 @@ from typing import Any
 from records.samples import SESSION
 from strategies import to_line
 from turnlog.records.damage import Damage
-from turnlog.storage.follow import Restart
 from turnlog.storage.reader import Placed, Reader
+from turnlog.storage.tail import Restart
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

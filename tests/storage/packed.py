@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from turnlog.storage import compressed, frames
+from turnlog.storage import compressed
 from turnlog.storage.compressed import Packed, Packer
 from turnlog.storage.sources import FramedSource, open_source
 
@@ -32,7 +32,6 @@ def quick_folder() -> Iterator[Path]:
 def frames_of(size_bytes: int) -> Iterator[None]:
     """Let frames be cut at *size_bytes*, as they are at a mebibyte otherwise."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "FRAME_BYTES", size_bytes)
         patch.setattr(compressed, "FRAME_BYTES", size_bytes)
         yield
 

@@ -13,11 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from storage.logs import Script, add, numbered, read, unaccounted
 from strategies import rubble, to_line
 from turnlog.records.annotations import format_marker
-from turnlog.storage.follow import follow_log
 from turnlog.storage.reader import Placed, Reader
-from turnlog.storage.repair import repair
-from turnlog.storage.tail import read_last
-from turnlog.storage.validation import Severity, validate
+from turnlog.storage.repair import Severity, repair, validate
+from turnlog.storage.tail import follow_log, read_last
 from turnlog.storage.writer import LogWriter
 
 

@@ -13,9 +13,8 @@ import pytest
 from storage.logs import in_child, lines, put, read, told
 from turnlog.errors import LogError, NotALog, NotFound, TurnlogError
 from turnlog.storage.reader import read_log, read_range, scan_log
-from turnlog.storage.repair import repair
+from turnlog.storage.repair import repair, validate
 from turnlog.storage.tail import read_last
-from turnlog.storage.validation import validate
 from turnlog.storage.writer import LogWriter
 
 WAYS_IN = {

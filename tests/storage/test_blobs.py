@@ -21,10 +21,9 @@ from turnlog.sessions.state import marks_of
 from turnlog.storage.blobs import STUB, blob_of, blob_place, whole_line
 from turnlog.storage.compressed import Packer
 from turnlog.storage.reader import Placed, read_range, scan_log
-from turnlog.storage.repair import repair
-from turnlog.storage.scan import find_lines
+from turnlog.storage.repair import repair, validate
+from turnlog.storage.scan import FoundLines
 from turnlog.storage.tail import read_ends, read_last
-from turnlog.storage.validation import validate
 
 LARGE = numbered("large", toolUseResult={"stdout": "kite " * 2000})
 LINE = to_line(LARGE)
@@ -111,8 +110,8 @@ def test_a_stub_passes_for_one_of_turnlogs_marks(moved):
 
 def test_a_search_meets_the_stub_and_can_follow_it(moved):
     log, _ = moved
-    assert [offset for offset, _ in find_lines(log, b'"stdout"')] == []
-    ((_, stub),) = find_lines(log, STUB)
+    assert [offset for offset, _ in FoundLines(log, b'"stdout"')] == []
+    ((_, stub),) = FoundLines(log, STUB)
     assert b'"stdout"' in whole_line(log, stub)
 
 

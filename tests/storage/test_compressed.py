@@ -16,13 +16,15 @@ from storage.packed import SMALL, frames_of, pack_to, packed_in_steps, quick_fol
 from turnlog.errors import BrokenCopy, NotALog, NotFound
 from turnlog.storage.compressed import (
     DIGEST_BYTES,
+    FRAME_BYTES,
+    BrokenFrame,
     Packed,
     check_packed,
     digest_of,
+    pack,
     packed_at,
     unpack,
 )
-from turnlog.storage.frames import FRAME_BYTES, BrokenFrame, pack
 
 MB = 1024 * 1024
 
@@ -253,18 +255,18 @@ def test_what_is_no_packed_file_does_not_unpack(tmp_path):
 
 
 def test_a_disk_that_fails_is_a_broken_copy_and_no_other_error(tmp_path, small, monkeypatch):
-    from turnlog.storage import frames
+    from turnlog.storage import compressed
 
     path = tmp_path / "log.zst"
     pack_to(path, [lines(*range(9))])
-    real = frames.read_at
+    real = compressed.read_at
 
     def failing(fd, size, offset):
         if 150 < offset < 400:
             raise OSError(5, "Input/output error")
         return real(fd, size, offset)
 
-    monkeypatch.setattr(frames, "read_at", failing)
+    monkeypatch.setattr(compressed, "read_at", failing)
     with pytest.raises(BrokenCopy, match="nput/output"):
         list(unpack(path))
 

@@ -15,9 +15,8 @@ from strategies import untidy_logs
 from turnlog.errors import NotALog
 from turnlog.records.damage import Damage, Reason
 from turnlog.storage.reader import read_log, read_range, scan_log
-from turnlog.storage.repair import repair
+from turnlog.storage.repair import repair, validate
 from turnlog.storage.tail import read_last
-from turnlog.storage.validation import validate
 
 if sys.version_info >= (3, 14):
     from compression import zstd

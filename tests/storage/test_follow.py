@@ -12,10 +12,9 @@ from hypothesis import given
 from storage.logs import Script, add, lines, put, read, told
 from strategies import cut_logs
 from turnlog.errors import NotALog
-from turnlog.storage import follow as follow_module
-from turnlog.storage import sources, system
-from turnlog.storage.follow import LogFollower, Restart, follow_log
+from turnlog.storage import sources, system, tail
 from turnlog.storage.reader import Placed
+from turnlog.storage.tail import LogFollower, Restart, follow_log
 from turnlog.storage.writer import LogWriter
 
 
@@ -68,7 +67,7 @@ def test_a_long_line_that_is_still_being_written_is_not_read_at_every_look(log, 
         sizes.append(len(real(fd, size, offset)))
         return real(fd, size, offset)
 
-    monkeypatch.setattr(follow_module, "read_at", read_at)
+    monkeypatch.setattr(tail, "read_at", read_at)
     monkeypatch.setattr(sources, "read_at", read_at)
     assert follower.look() == []
     add(log, whole[-10:-1])

@@ -18,12 +18,11 @@ from turnlog.errors import TurnlogError
 from turnlog.records.damage import Damage
 from turnlog.sessions.session import records_of, tree_of
 from turnlog.storage.compressed import unpack
-from turnlog.storage.fingerprint import fingerprint_by
 from turnlog.storage.reader import Placed, read_log, read_range, scan_log
+from turnlog.storage.repair import validate
 from turnlog.storage.scan import FoundLines
-from turnlog.storage.sources import FramedSource, open_source
+from turnlog.storage.sources import FramedSource, fingerprint_by, open_source
 from turnlog.storage.tail import read_ends, read_last
-from turnlog.storage.validation import validate
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -13,8 +13,7 @@ import pytest
 from storage.logs import put
 from turnlog.records.codec import decode
 from turnlog.records.record import Record
-from turnlog.storage.repair import repair
-from turnlog.storage.validation import validate
+from turnlog.storage.repair import repair, validate
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not here")
 

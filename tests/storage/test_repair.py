@@ -18,10 +18,9 @@ from storage.logs import add, in_child, lines, numbered, put, read, told
 from strategies import to_line, untidy_logs
 from turnlog.errors import FormatTooNew, LogError, LogLocked, StorageFull, WriteFailed
 from turnlog.records.lenient_json import to_strict
-from turnlog.storage import system
+from turnlog.storage import locks, system
 from turnlog.storage.reader import Placed
-from turnlog.storage.repair import repair
-from turnlog.storage.validation import validate
+from turnlog.storage.repair import repair, validate
 from turnlog.storage.writer import LogWriter
 
 GLUED = lines(1, 2).replace(b"\n", b"") + b"\n"
@@ -257,7 +256,7 @@ def test_nobody_comes_between_the_new_log_and_what_is_carried_over(log, monkeypa
     def replace(old, new):
         add(log, lines("late"))
         real(old, new)
-        taken.append(in_child(lambda: system.lock(os.open(log, os.O_RDWR), 0)))
+        taken.append(in_child(lambda: locks.lock(os.open(log, os.O_RDWR), 0)))
 
     if not has_links:
         without_links(monkeypatch)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from turnlog.errors import LogError, NotALog, NotFound, UsageError
 from turnlog.records.damage import Damage, Reason
-from turnlog.storage.scan import BUFFER_BYTES, find_lines
+from turnlog.storage.scan import BUFFER_BYTES, FoundLines
 
 NEEDLE = b'"usage"'
 
 
 def found(path, *needles, **how):
-    with find_lines(path, *needles, **how) as lines:
+    with FoundLines(path, *needles, **how) as lines:
         return list(lines)
 
 
@@ -77,7 +77,7 @@ def test_a_search_goes_on_where_another_ended(tmp_path_factory, log, size, data)
     path = tmp_path_factory.mktemp("log") / "s.jsonl"
     cut = data.draw(st.integers(0, len(log)))
     path.write_bytes(log[:cut])
-    with find_lines(path, b"ab", tail="wait", buffer=bytearray(size)) as lines:
+    with FoundLines(path, b"ab", tail="wait", buffer=bytearray(size)) as lines:
         first = list(lines)
     assert lines.offset == log.rfind(b"\n", 0, cut) + 1
     path.write_bytes(log)
@@ -88,7 +88,7 @@ def test_a_search_goes_on_where_another_ended(tmp_path_factory, log, size, data)
 def test_the_last_line_needs_no_newline_but_says_so(tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"ab\nxx\nab")
-    with find_lines(path, b"ab") as lines:
+    with FoundLines(path, b"ab") as lines:
         assert next(lines) == (0, b"ab")
         assert not lines.is_pending
         assert next(lines) == (6, b"ab")
@@ -146,7 +146,7 @@ def test_memory_is_bounded_by_the_buffer_and_the_cap(tmp_path):
 def test_a_log_that_shrinks_under_it_ends_early(tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"ab one\n" * 100)
-    lines = find_lines(path, b"ab", buffer=bytearray(70))
+    lines = FoundLines(path, b"ab", buffer=bytearray(70))
     first = next(lines)
     os.truncate(path, 14)
     rest = list(lines)
@@ -157,7 +157,7 @@ def test_a_log_that_shrinks_under_it_ends_early(tmp_path):
 def test_a_log_that_grows_under_it_is_read_on(tmp_path):
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"ab\n")
-    lines = find_lines(path, b"ab")
+    lines = FoundLines(path, b"ab")
     assert next(lines) == (0, b"ab")
     with path.open("ab") as file:
         file.write(b"ab\n")
@@ -200,23 +200,23 @@ def test_a_needle_must_fit_into_a_line(tmp_path, needles):
     path = tmp_path / "s.jsonl"
     path.touch()
     with pytest.raises(UsageError, match="needle"):
-        find_lines(path, *needles)
+        FoundLines(path, *needles)
 
 
 def test_what_is_no_log_is_refused(tmp_path):
     with pytest.raises(NotFound):
-        find_lines(tmp_path / "none.jsonl", b"ab")
+        FoundLines(tmp_path / "none.jsonl", b"ab")
     with pytest.raises(NotALog):
-        find_lines(tmp_path, b"ab")
+        FoundLines(tmp_path, b"ab")
     os.mkfifo(tmp_path / "fifo.jsonl")
     with pytest.raises(NotALog):
-        find_lines(tmp_path / "fifo.jsonl", b"ab")
+        FoundLines(tmp_path / "fifo.jsonl", b"ab")
 
 
 def test_a_failing_disk_is_told_with_the_logs_name(tmp_path, monkeypatch):
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"ab\n")
-    lines = find_lines(path, b"ab")
+    lines = FoundLines(path, b"ab")
     os.close(lines._source.fd)  # As near to a failing disk as a test can get.
     with pytest.raises(LogError, match="reading failed") as caught:
         next(lines)
@@ -229,7 +229,7 @@ def test_closing_early_gives_the_descriptor_back(tmp_path):
     path.write_bytes(b"ab\n" * 9)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
-        with find_lines(path, b"ab") as lines:
+        with FoundLines(path, b"ab") as lines:
             next(lines)
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -251,9 +251,9 @@ def test_long_stretches_are_searched_alike(tmp_path):
     lines = [b'{"usage":%d}' % number for number in range(9)]
     path.write_bytes(b"\n".join(line + b"\n" + rest for line in lines))
     assert path.stat().st_size > 2 * BUFFER_BYTES
-    assert [line for _, line in find_lines(path, b'"usage"')] == lines
+    assert [line for _, line in FoundLines(path, b'"usage"')] == lines
     path.write_bytes(path.read_bytes().upper())
-    small = [line.lower() for _, line in find_lines(path, b'"usage"', ignores_case=True)]
+    small = [line.lower() for _, line in FoundLines(path, b'"usage"', ignores_case=True)]
     assert small == lines
 
 
@@ -261,4 +261,4 @@ def test_a_needle_that_is_not_there_is_looked_for_once_however_many_lines_are_fo
     path = tmp_path / "s.jsonl"
     path.write_bytes(b'{"usage":1}\n' * 50_000)
     absent = [b"needle %d" % number for number in range(20)]
-    assert sum(1 for _ in find_lines(path, *absent, b'"usage"')) == 50_000
+    assert sum(1 for _ in FoundLines(path, *absent, b'"usage"')) == 50_000

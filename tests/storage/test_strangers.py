@@ -5,7 +5,7 @@ import os
 import pytest
 
 from turnlog.errors import StorageFull
-from turnlog.storage import system, writer
+from turnlog.storage import locks, writer
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.writer import LogWriter
 
@@ -84,14 +84,14 @@ def test_a_record_that_a_stranger_split_is_not_acknowledged(monkeypatch, tmp_pat
 
 def test_an_interrupt_right_after_the_lock_was_taken_gives_it_back(monkeypatch, tmp_path):
     path = tmp_path / "s.jsonl"
-    real = system.lock
+    real = locks.lock
 
     def lock_and_be_interrupted(fd, timeout):
         real(fd, timeout)
         raise KeyboardInterrupt
 
     with LogWriter(path, lock_timeout=0) as log, LogWriter(path, lock_timeout=0) as other:
-        monkeypatch.setattr(system, "lock", lock_and_be_interrupted)
+        monkeypatch.setattr(locks, "lock", lock_and_be_interrupted)
         with pytest.raises(KeyboardInterrupt):
             log.append(mode("lost"))
         monkeypatch.undo()

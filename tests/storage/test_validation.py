@@ -11,9 +11,9 @@ from records.samples import CLAUDE, FLAT, ORCHESTRATOR
 from storage.logs import lines, numbered, put, read
 from strategies import tidy_logs, to_line, untidy_logs
 from turnlog.records.damage import Damage
-from turnlog.storage import validation as module
+from turnlog.storage import repair as module
 from turnlog.storage.reader import Placed
-from turnlog.storage.validation import Severity, validate
+from turnlog.storage.repair import Severity, validate
 
 
 @pytest.fixture

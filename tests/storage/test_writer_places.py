@@ -9,7 +9,7 @@ import pytest
 
 from storage.logs import in_child, lines, numbered, put
 from turnlog.errors import InvalidId, LogError, NotALog, TurnlogError
-from turnlog.storage import system
+from turnlog.storage import locks
 from turnlog.storage.writer import LogWriter
 
 
@@ -147,26 +147,26 @@ def test_a_failed_sync_of_a_new_log_is_a_typed_error(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"])
 def test_file_systems_of_several_machines_are_known(kind):
-    assert system.is_network(kind)
-    assert not system.is_doubtful(kind)
+    assert locks.is_network(kind)
+    assert not locks.is_doubtful(kind)
 
 
 @pytest.mark.parametrize("kind", ["fuse", "fuse.something", "virtiofs", "vboxsf"])
 def test_file_systems_that_promise_nothing_are_known(kind):
-    assert system.is_doubtful(kind)
-    assert not system.is_network(kind)
+    assert locks.is_doubtful(kind)
+    assert not locks.is_network(kind)
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs", "apfs", ""])
 def test_local_file_systems_are_trusted(kind):
-    assert not system.is_network(kind)
-    assert not system.is_doubtful(kind)
+    assert not locks.is_network(kind)
+    assert not locks.is_doubtful(kind)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mountinfo"), reason="needs Linux")
 def test_the_file_system_of_a_log_is_told(tmp_path):
     fd = os.open(put(tmp_path / "log.jsonl"), os.O_RDONLY)
     try:
-        assert system.filesystem(fd)
+        assert locks.filesystem(fd)
     finally:
         os.close(fd)

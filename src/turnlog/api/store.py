@@ -63,7 +63,7 @@ from turnlog.sessions.state import Running, State, check_move, running_sessions,
 from turnlog.sessions.writing import build
 from turnlog.sessions.writing.open import open_writer
 from turnlog.sessions.writing.writer import SessionWriter
-from turnlog.storage.context import Closing
+from turnlog.storage import Closing
 from turnlog.storage.writer import Durability, LogWriter
 
 if TYPE_CHECKING:  # Asked for seldom, and imported then: whoever only writes pays for none of it.

@@ -43,7 +43,7 @@ from turnlog.sessions.dated import day_of, is_other_project, read_day
 from turnlog.sessions.head_tail import read_head_tail
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.state import SessionState, State, running_sessions
-from turnlog.storage.scan import find_lines
+from turnlog.storage.scan import FoundLines
 
 if TYPE_CHECKING:
     from turnlog.keep.catalog import Catalogue
@@ -246,7 +246,7 @@ def _sidechains_in(path: Path) -> int:
     """Count the subagents whose records are in a main log: each begins without a parent."""
     count = 0
     with suppress(TurnlogError, OSError):
-        for _, line in find_lines(path, b'"parentUuid":null', b'"parentUuid": null'):
+        for _, line in FoundLines(path, b'"parentUuid":null', b'"parentUuid": null'):
             record = line if isinstance(line, Damage) else decode(line)
             count += isinstance(record, Linked) and record.is_sidechain and not record.parent_uuid
     return count

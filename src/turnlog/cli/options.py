@@ -224,7 +224,7 @@ def line_cap() -> int:
     """Return the length beyond which a line is damage: what is set, or the usual one."""
     from turnlog.config import load_config
     from turnlog.formats import turnlog_home
-    from turnlog.storage.lines import LINE_CAP
+    from turnlog.storage.sources import LINE_CAP
 
     config = load_config(turnlog_home())
     print_problems(config.problems)

@@ -32,7 +32,7 @@ from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import whole_line
 from turnlog.storage.logger import warn_of_settings
-from turnlog.storage.scan import find_lines
+from turnlog.storage.scan import FoundLines
 from turnlog.storage.sources import BrokenArchive, open_source
 
 
@@ -64,7 +64,7 @@ def known_lines(sessions: Iterable[Session]) -> Iterator[bytes]:
     for session in sessions:
         for log in session.logs:
             with suppress(TurnlogError, OSError):  # Who renders it tells that.
-                for _, found in find_lines(log.path, b"{"):
+                for _, found in FoundLines(log.path, b"{"):
                     line = found if isinstance(found, Damage) else whole_line(log.path, found)
                     if not isinstance(line, Damage):
                         yield line

@@ -26,7 +26,7 @@ from turnlog.index.connection import Index
 from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
 from turnlog.sessions.owners import is_subagent_log
 from turnlog.sessions.state import Running, running_sessions
-from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.sources import LINE_CAP
 
 EXAMPLES: Final = 100
 """So many examples of a finding are given; the rest is counted."""

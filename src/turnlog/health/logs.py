@@ -18,8 +18,8 @@ from msgspec import Struct, field
 from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile, Problem
 from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
-from turnlog.storage.lines import LINE_CAP
-from turnlog.storage.validation import Finding, Severity, Validation, validate
+from turnlog.storage.repair import Finding, Severity, Validation, validate
+from turnlog.storage.sources import LINE_CAP
 
 LESS_THAN_KEPT: Final = "less-than-kept"
 

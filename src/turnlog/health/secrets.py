@@ -37,9 +37,8 @@ from turnlog.redact import NO_RULES, Rules, Secret, find_secrets
 from turnlog.sessions.dated import anonymous_id
 from turnlog.storage.atomic_files import size_at
 from turnlog.storage.blobs import STUB, whole_line
-from turnlog.storage.lines import LINE_CAP, Splitter
 from turnlog.storage.reader import Placed, read_log
-from turnlog.storage.sources import BrokenArchive, open_source
+from turnlog.storage.sources import LINE_CAP, BrokenArchive, Splitter, open_source
 
 EXPORTED: Final = "exported"
 """The journal's word for a session that went out with its secrets."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from turnlog.errors import BrokenIndex, IndexUnavailable
 from turnlog.index.database import index_path, is_broken, open_for_reading
 from turnlog.index.freshness import Freshness, changed_logs, has_leftovers
-from turnlog.storage.context import Closing
+from turnlog.storage import Closing
 
 if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find a fresh index.
     from turnlog.formats import Home

@@ -21,7 +21,7 @@ from contextlib import suppress
 from queue import Queue
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
-from turnlog.storage.context import Closing
+from turnlog.storage import Closing
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

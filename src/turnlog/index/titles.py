@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from turnlog.index.freshness import path_of_index
 from turnlog.sessions.metadata import NamedTitle
-from turnlog.storage.lines import ENDS_BYTES
+from turnlog.storage.sources import ENDS_BYTES
 
 if TYPE_CHECKING:
     import sqlite3

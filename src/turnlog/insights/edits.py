@@ -21,7 +21,7 @@ from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.insights.scope import Evidence, Places, Scope, conditions, part_of
 from turnlog.records.lenient_json import NotJson, loads
-from turnlog.storage.context import Closing
+from turnlog.storage import Closing
 from turnlog.storage.sources import Seekable, open_source
 
 READ_AT_MOST: Final = 100_000

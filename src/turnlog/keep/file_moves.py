@@ -20,8 +20,8 @@ from typing import BinaryIO, Final, NamedTuple
 
 from turnlog.errors import LogError, LogLocked
 from turnlog.storage.atomic_files import NEEDS_COPY, Folder, pieces, put
+from turnlog.storage.locks import lock, lock_holder
 from turnlog.storage.sources import open_error
-from turnlog.storage.system import lock, lock_holder
 
 _NO_FILE: Final = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ELOOP, errno.EMLINK, errno.ENXIO)

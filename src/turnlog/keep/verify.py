@@ -33,8 +33,7 @@ from turnlog.keep.copies.compare import unpacked
 from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
 from turnlog.keep.copies.reader import Copy, describe_copy, file_begins_with, readable_parts
 from turnlog.keep.restore.restorable import Mirror, log_in, mirrors
-from turnlog.storage.compressed import DIGEST_BYTES
-from turnlog.storage.frames import BrokenFrame, Frames, read_table
+from turnlog.storage.compressed import DIGEST_BYTES, BrokenFrame, Frames, read_table
 from turnlog.storage.sources import open_regular
 
 

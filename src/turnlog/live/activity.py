@@ -28,9 +28,8 @@ from turnlog.records.record import Assistant, Call, Linked, Record, Result, Syst
 from turnlog.records.record_types import LastPrompt
 from turnlog.records.session_summary import prompt_preview
 from turnlog.sessions.state import Running, claude_processes
-from turnlog.storage.follow import LogFollower, Restart
 from turnlog.storage.reader import Placed
-from turnlog.storage.tail import read_last
+from turnlog.storage.tail import LogFollower, Restart, read_last
 
 ASKING: Final = frozenset({"AskUserQuestion", "ExitPlanMode"})
 """The tools that ask the person; until they are answered, nobody else is at work."""

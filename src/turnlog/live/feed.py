@@ -33,7 +33,7 @@ from turnlog.index.ids import OFFSET_BITS, SUBAGENT, instant_at, microseconds
 from turnlog.index.refresh.refresh import RefreshResult, refresh
 from turnlog.records.record import Record
 from turnlog.sessions.watcher import changes, check_poll
-from turnlog.storage.context import Closing
+from turnlog.storage import Closing
 
 _LOGS: Final = (
     "SELECT id, path, generation, text_offset FROM logs"

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from turnlog.errors import TurnlogError
 from turnlog.live.sessions import Live, LiveDocument
 from turnlog.sessions.watcher import changes, check_poll
-from turnlog.storage.context import Closing
+from turnlog.storage import Closing
 
 _REST: Final = 9
 """After the index was asked it is left alone for so many times as long as that took."""

@@ -206,7 +206,7 @@ def _lines(
 ) -> list[tuple[int, int]]:
     """Find the lines of a log that have a needle, or stand for one that has; the last first."""
     from turnlog.storage.blobs import STUB, whole_line  # noqa: PLC0415 - Few searches scan.
-    from turnlog.storage.scan import find_lines  # noqa: PLC0415
+    from turnlog.storage.scan import FoundLines  # noqa: PLC0415
 
     def has_one(moved: bytes | Damage) -> bool:
         searched = b"" if isinstance(moved, Damage) else moved.lower() if ignores_case else moved
@@ -214,7 +214,7 @@ def _lines(
 
     places: list[tuple[int, int]] = []
     try:
-        with find_lines(path, *needles, STUB, buffer=buffer, ignores_case=ignores_case) as found:
+        with FoundLines(path, *needles, STUB, buffer=buffer, ignores_case=ignores_case) as found:
             for number, (offset, line) in enumerate(found):
                 if isinstance(line, bytes):
                     whole = whole_line(path, line)

@@ -27,7 +27,7 @@ from turnlog.records.damage import Damage
 from turnlog.records.record_types import Format
 from turnlog.records.timestamps import iso
 from turnlog.storage.atomic_files import put
-from turnlog.storage.open import open_log
+from turnlog.storage.buffered_writer import open_log
 from turnlog.storage.reader import Placed, read_log
 
 PINNED: Final = "pinned"

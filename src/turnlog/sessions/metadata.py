@@ -23,8 +23,7 @@ from turnlog.records.record import Record, Summary
 from turnlog.records.record_types import Format, LastPrompt
 from turnlog.records.session_summary import SessionSummary, is_local_command
 from turnlog.sessions.state import SessionState, State
-from turnlog.storage.lines import ENDS_BYTES
-from turnlog.storage.sources import Seekable, open_source
+from turnlog.storage.sources import ENDS_BYTES, Seekable, open_source
 
 
 class Metadata(Struct, frozen=True, kw_only=True):

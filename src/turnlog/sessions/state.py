@@ -169,10 +169,10 @@ def marks_of(
     and the mtime is the last activity. Of a long log the part from *start* on may be enough.
     """
     from turnlog.records.annotations import session_of  # noqa: PLC0415
-    from turnlog.storage.scan import find_lines  # noqa: PLC0415 - The fold needs no search.
+    from turnlog.storage.scan import FoundLines  # noqa: PLC0415 - The fold needs no search.
 
     life = SessionState()
-    for _, line in find_lines(path, _MARK, start=start):
+    for _, line in FoundLines(path, _MARK, start=start):
         record = decode(line) if isinstance(line, bytes) else None
         if isinstance(record, Format) and session_id in (None, session_of(record)):
             life.take(record)

@@ -17,7 +17,7 @@ from typing import Final
 
 from turnlog.errors import UsageError
 from turnlog.formats import Home
-from turnlog.storage.system import filesystem, is_network
+from turnlog.storage.locks import filesystem, is_network
 
 logger = logging.getLogger("turnlog.sessions")
 

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final
 from msgspec import Struct
 
 from turnlog.errors import InvalidId, LogError, NotALog, NotFound, StorageFull, WriteFailed
-from turnlog.storage.context import Closing
+from turnlog.storage import Closing
 from turnlog.storage.sources import open_error
 from turnlog.storage.system import sync, sync_directory, sync_directory_at
 from turnlog.text import utf8_safe
@@ -34,7 +34,9 @@ _COPY_BYTES: Final = 1024 * 1024
 _HAS_DIR_FD: Final = {os.open, os.mkdir, os.rename, os.link, os.unlink} <= os.supports_dir_fd
 _BASE: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
-_READ: Final = os.O_RDONLY | _BASE | getattr(os, "O_NONBLOCK", 0)
+_NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)  # Fail on a FIFO instead of blocking.
+_READ: Final = os.O_RDONLY | _BASE | _NONBLOCK
+_APPEND: Final = os.O_RDWR | os.O_APPEND | _BASE | _NOFOLLOW | _NONBLOCK
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BASE | _NOFOLLOW
 _FOLDER: Final = os.O_RDONLY | _BASE | getattr(os, "O_DIRECTORY", 0)
 NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
@@ -82,9 +84,7 @@ def pieces(file: BinaryIO) -> Iterator[bytes]:
 
 def text_of(value: Any) -> str | None:
     """Return *value* if it is a string, with lone surrogates replaced, or None."""
-    if not isinstance(value, str):
-        return None
-    return str(utf8_safe(value))
+    return str(utf8_safe(value)) if isinstance(value, str) else None
 
 
 def temporary_name() -> str:
@@ -106,16 +106,16 @@ def make_directory(path: Path, unsynced: set[Path] | None = None) -> None:
     while not path.is_dir():
         missing.append(path)
         path = path.parent
-    for each in reversed(missing):
+    for directory in reversed(missing):
         try:
-            os.mkdir(each, 0o700)
+            os.mkdir(directory, 0o700)
         except FileExistsError:
             continue
-        os.chmod(each, 0o700)
+        os.chmod(directory, 0o700)
         if unsynced is None:
-            sync_directory_at(each.parent)
+            sync_directory_at(directory.parent)
         else:
-            unsynced.add(each.parent)
+            unsynced.add(directory.parent)
 
 
 def rename_new(source: Path, target: Path) -> None:
@@ -346,64 +346,80 @@ class Folder(Closing):
         return name if self._fd is not None else os.path.join(self._path, name)
 
 
-_CAN_CREATE_AT: Final = os.open in os.supports_dir_fd and os.mkdir in os.supports_dir_fd
-_DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
-_NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)  # Fail on a FIFO instead of blocking.
-_APPEND: Final = os.O_RDWR | os.O_APPEND | _BASE | _NOFOLLOW | _NONBLOCK
-
-
 def open_for_append(path: Path, *, root: Path | None = None, create: bool = True) -> int:
     """Open the log at *path* for appending; create it and its directories if missing."""
-    directory, name = _open_directory(path, root, create=create)
-    try:
+    path = Path(os.path.abspath(path))
+    with _directory_of(path, root, create=create) as directory:
         try:
-            fd = _open_at(name, _APPEND, directory)
+            try:
+                fd = directory.open(path.name, _APPEND)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                fd = _create_log(directory, path.name)
+            if create:
+                # Whichever process created these may have died before syncing them.
+                directory.sync()
+                _sync_above(path)
         except FileNotFoundError:
-            if not create:
-                raise
-            fd = create_file(name, directory)
-        if create and directory is not None:
-            # The process that created the log or its directories may have died before syncing them.
-            sync_directory(directory)
-            _sync_above(path)
-    except FileNotFoundError:
-        raise _nothing_at(path) from None
-    except OSError as error:
-        raise open_error(error, path) from None
-    finally:
-        if directory is not None:
-            os.close(directory)
+            raise _no_log_at(path) from None
+        except OSError as error:
+            raise open_error(error, path) from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise NotALog(f"{path} is not a regular file", path=path, hint="a log is a .jsonl file")
     return fd
 
 
-def _nothing_at(path: Path) -> NotFound:
+def _directory_of(path: Path, root: Path | None, *, create: bool) -> Folder:
+    """Open the directory of *path*, creating what is missing."""
+    if root is not None:
+        root = Path(os.path.abspath(root))
+        if root not in path.parents:
+            raise InvalidId(
+                f"{path} is not inside {root}", hint="a session's files stay inside its store"
+            )
+    base = root or path.parent
+    while not base.is_dir() and base != base.parent:
+        base = base.parent
+    try:
+        return Folder.beneath(base, path.parent.relative_to(base).parts, make=create)
+    except FileNotFoundError:
+        raise _no_log_at(path) from None
+    except NotADirectoryError:
+        raise NotALog(
+            f"{path.parent} is reached through a symbolic link or a file",
+            path=path,
+            hint="name the real directory as the store's root",
+        ) from None
+    except OSError as error:
+        raise open_error(error, path.parent) from None
+
+
+def _create_log(directory: Folder, name: str) -> int:
+    """Create a private file durably; if another process was faster, open that one."""
+    try:
+        fd = directory.open(name, _APPEND | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        return directory.open(name, _APPEND)
+    if hasattr(os, "fchmod"):
+        os.fchmod(fd, 0o600)
+    sync(fd)
+    return fd
+
+
+def _no_log_at(path: Path) -> NotFound:
     return NotFound(
         f"no log at {path}",
         hint="it may have been moved, archived or deleted since; create=True begins a new one",
     )
 
 
-def create_file(name: str, directory: int | None) -> int:
-    """Create a private file durably; if another process was faster, open that one."""
-    try:
-        fd = _open_at(name, _APPEND | os.O_CREAT | os.O_EXCL, directory)
-    except FileExistsError:
-        fd = _open_at(name, _APPEND, directory)
-    else:
-        if hasattr(os, "fchmod"):
-            os.fchmod(fd, 0o600)
-        sync(fd)
-    return fd
-
-
 def _sync_above(path: Path) -> None:
     """Sync the directories above the log's own, up to the file system's boundary."""
-    for directory in Path(os.path.abspath(path)).parents[1:]:
+    for directory in path.parents[1:]:
         try:
-            fd = os.open(directory, os.O_RDONLY | _DIRECTORY | _BASE)
+            fd = os.open(directory, _FOLDER)
         except OSError:  # Not readable by us, so it existed before.
             return
         try:
@@ -413,63 +429,3 @@ def _sync_above(path: Path) -> None:
             os.close(fd)
         if is_edge:
             return
-
-
-def _open_at(name: str, flags: int, directory: int | None) -> int:
-    if directory is None:
-        return os.open(name, flags, 0o600)
-    return os.open(name, flags, 0o600, dir_fd=directory)
-
-
-def _open_directory(path: Path, root: Path | None, *, create: bool) -> tuple[int | None, str]:
-    """Open the directory of *path*, creating what is missing; return it and the file's name."""
-    path = Path(os.path.abspath(path))
-    if root is not None:
-        root = Path(os.path.abspath(root))
-        if root not in path.parents:
-            raise InvalidId(
-                f"{path} is not inside {root}", hint="a session's files stay inside its store"
-            )
-    if not _CAN_CREATE_AT:
-        if create:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return None, str(path)
-    base = root or path.parent
-    while not base.is_dir() and base != base.parent:
-        base = base.parent
-    try:
-        directory = os.open(base, os.O_RDONLY | _DIRECTORY | _BASE)
-        for part in path.parent.relative_to(base).parts:
-            directory = _step_into(directory, part, create=create)
-    except FileNotFoundError:
-        raise _nothing_at(path) from None
-    except NotADirectoryError:
-        raise NotALog(
-            f"{path.parent} is reached through a symbolic link or a file",
-            path=path,
-            hint="name the real directory as the store's root",
-        ) from None
-    except LogError:
-        raise
-    except OSError as error:
-        raise open_error(error, path.parent) from None
-    return directory, path.name
-
-
-def _step_into(directory: int, name: str, *, create: bool) -> int:
-    """Open the directory *name* inside *directory* and close *directory*."""
-    flags = os.O_RDONLY | _DIRECTORY | _NOFOLLOW | _BASE
-    try:
-        try:
-            return os.open(name, flags, dir_fd=directory)
-        except FileNotFoundError:
-            if not create:
-                raise
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=directory)
-        inner = os.open(name, flags, dir_fd=directory)
-        os.fchmod(inner, 0o700)
-        sync_directory(directory)
-        return inner
-    finally:
-        os.close(directory)

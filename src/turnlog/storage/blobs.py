@@ -26,8 +26,7 @@ from msgspec import Meta, Struct
 from turnlog.records.codec import Envelope, decode, decode_envelope, encode
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.record import Record
-from turnlog.storage.lines import LINE_CAP
-from turnlog.storage.sources import open_regular
+from turnlog.storage.sources import LINE_CAP, open_regular
 from turnlog.storage.system import read_at
 
 STUB: Final = b'{"type":"turnlog","event":"blob","sha256":"'
@@ -94,7 +93,7 @@ def blob_of(line: bytes) -> Blob:
     """Return the blob of *line*, which has no newline."""
     from hashlib import sha256  # noqa: PLC0415 - Few logs have blobs, and it brings all of OpenSSL.
 
-    from turnlog.storage.frames import pack  # noqa: PLC0415 - It brings the compressor.
+    from turnlog.storage.compressed import pack  # noqa: PLC0415 - It brings the compressor.
 
     digest = sha256(line).hexdigest()
     stub_fields: dict[str, object] = {"length": len(line)}

@@ -1,7 +1,7 @@
-"""Buffered appends: records wait in memory and are written together.
+"""Buffered appends: records wait in memory and are written together. Also ``open_log``.
 
 They are written every few seconds, or when enough are waiting. This is the weakest durability and
-must be asked for: a crash (SIGKILL, ``os._exit``, power loss) loses the waiting records. An orderly
+must be requested: a crash (SIGKILL, ``os._exit``, power loss) loses the waiting records. An orderly
 end does not: ``close``, exit of the interpreter or of a multiprocessing child, SIGTERM, SIGHUP and
 SIGINT all write them, the way LogWriter does, in one synced write. If a write fails, the records
 keep waiting and the next call at the latest raises the error.
@@ -22,14 +22,17 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar, overload
 
+from turnlog import __version__
 from turnlog.errors import ClosedLog, StorageFull, TurnlogError
+from turnlog.records.annotations import format_marker
 from turnlog.records.record import Record
-from turnlog.storage.context import Closing
+from turnlog.storage import Closing
+from turnlog.storage.locks import interrupted, is_owned, refuse_if_abandoned
 from turnlog.storage.logger import logger
-from turnlog.storage.thread_lock import interrupted, is_owned, refuse_if_abandoned
-from turnlog.storage.writer import LogWriter
+from turnlog.storage.sources import LINE_CAP
+from turnlog.storage.writer import LOCK_TIMEOUT, LogWriter
 
 EVERY_SECONDS: Final = 5.0
 MAX_RECORDS: Final = 500
@@ -39,7 +42,7 @@ _ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name)
 )
 
-_USUAL: Final = {signal.SIGINT: signal.default_int_handler}
+_DEFAULT_HANDLERS: Final = {signal.SIGINT: signal.default_int_handler}
 
 T = TypeVar("T")
 
@@ -99,7 +102,7 @@ class Buffer(Generic[T]):
             self._waiting.extend(things)  # In place: a nested call may extend it, too.
             self._bytes += size_bytes
             if not waits:
-                self._drain_just_taken(things)
+                self._drain_new(things)
 
     def flush(self) -> None:
         """Save everything that waits."""
@@ -130,7 +133,7 @@ class Buffer(Generic[T]):
         """Start the saving thread if there is none; return whether it runs."""
         if self._saver is None:
             saver = threading.Thread(
-                target=self._save_again_and_again, daemon=True, name="turnlog-save"
+                target=self._save_periodically, daemon=True, name="turnlog-save"
             )
             try:
                 saver.start()
@@ -151,7 +154,7 @@ class Buffer(Generic[T]):
                     del self._waiting[:count]
                     self._bytes = 0
 
-    def _drain_just_taken(self, things: Sequence[T]) -> None:
+    def _drain_new(self, things: Sequence[T]) -> None:
         """Save *things*, the only waiting items; on failure they do not wait any more."""
         try:
             self._drain()
@@ -160,7 +163,7 @@ class Buffer(Generic[T]):
                 del self._waiting[: len(things)]
             raise
 
-    def _save_again_and_again(self) -> None:
+    def _save_periodically(self) -> None:
         while not self._wake.wait(self._every) and not _Exit.has_begun:
             with self._lock:
                 try:
@@ -235,11 +238,63 @@ class BufferedLog(Closing):
         self._buffer.close(self._writer.close)
 
 
+@overload
+def open_log(
+    path: str | os.PathLike[str],
+    *,
+    durability: Literal["fsync", "flush"] = "fsync",
+    create: bool = True,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+    root: str | os.PathLike[str] | None = None,
+    line_cap: int = LINE_CAP,
+    allow_network_filesystem: bool = False,
+) -> LogWriter: ...
+@overload
+def open_log(
+    path: str | os.PathLike[str],
+    *,
+    durability: Literal["buffered"],
+    create: bool = True,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+    root: str | os.PathLike[str] | None = None,
+    line_cap: int = LINE_CAP,
+    allow_network_filesystem: bool = False,
+) -> BufferedLog: ...
+def open_log(
+    path: str | os.PathLike[str],
+    *,
+    durability: Literal["fsync", "flush", "buffered"] = "fsync",
+    create: bool = True,
+    lock_timeout: float | None = LOCK_TIMEOUT,
+    root: str | os.PathLike[str] | None = None,
+    line_cap: int = LINE_CAP,
+    allow_network_filesystem: bool = False,
+) -> LogWriter | BufferedLog:
+    """Open the log at *path* for appending; a new one begins with turnlog's format marker.
+
+    *durability* defines when an append returns: ``fsync``, when the record is on disk; ``flush``,
+    when the operating system has it (a power failure may lose it); ``buffered``, at once (a crash
+    loses up to five seconds). *lock_timeout* is in seconds: 0 fails at once if another writer holds
+    the lock, None waits forever. Below *root* no symbolic link is followed.
+    """
+    writer = LogWriter(
+        path,
+        create=create,
+        durability="fsync" if durability == "buffered" else durability,
+        head=format_marker(f"turnlog {__version__}"),
+        lock_timeout=lock_timeout,
+        root=root,
+        line_cap=line_cap,
+        allow_network_filesystem=allow_network_filesystem,
+    )
+    return BufferedLog(writer) if durability == "buffered" else writer
+
+
 def drain_all() -> None:
     """Save what waits in every buffer."""
-    for each in list(_open_buffers):
+    for buffer in list(_open_buffers):
         try:
-            each.flush()
+            buffer.flush()
         except TurnlogError as error:
             logger.error("not saved at exit: %s", error)
 
@@ -287,7 +342,7 @@ def _hook_multiprocessing(_: object = None) -> None:
     if _is_worker() and threading.current_thread() is threading.main_thread():
         for number in _ENDING:
             if signal.getsignal(number) is _exit_orderly:
-                signal.signal(number, _USUAL.get(number, signal.SIG_DFL))
+                signal.signal(number, _DEFAULT_HANDLERS.get(number, signal.SIG_DFL))
 
 
 def _is_worker() -> bool:
@@ -304,8 +359,8 @@ def _is_worker() -> bool:
 def _reset_in_child() -> None:
     _Undisturbed.depth, _Undisturbed.waiting = 0, None  # The thread inside it stayed in the parent.
     _Exit.has_begun, _Exit.finalizer = False, None
-    for each in list(_open_buffers):
-        each._after_fork_in_child()  # noqa: SLF001 - this module's own.
+    for buffer in list(_open_buffers):
+        buffer._after_fork_in_child()  # noqa: SLF001 - this module's own.
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,12 @@
-"""Compress a file into frames, at once or incrementally; verify it; decompress it.
+"""Compressed logs with random access: zstd frames that can be read one at a time.
+
+    frame | frame | … | table of frames
+
+A frame holds up to 1 MiB of the log, ends after a newline where there is one, and has zstd's own
+checksum. The table is that of zstd's seekable format, in a frame other programs skip. So ``zstd
+-d`` reads such a log like any other, a range is read by decompressing only its frames, and a
+damaged frame does not affect the others. Frame boundaries depend only on the bytes: a log
+compressed incrementally has the same frames as one compressed at once.
 
 A compressed file is never modified. To extend it, a new one is written: full frames are copied
 unchanged and the last, partial frame is compressed again with the new bytes, so a thousand small
@@ -12,32 +20,217 @@ zstd releases the GIL, so two threads are used where there is enough to do.
 from __future__ import annotations
 
 import os
+import struct
+import sys
+import threading
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from turnlog.errors import BrokenCopy
-from turnlog.storage.frames import (
-    FRAME_BYTES,
-    BrokenFrame,
-    Frame,
-    Frames,
-    FrameTable,
-    end_of_frame,
-    pack,
-    read_table,
-    unpack_frame,
-)
 from turnlog.storage.sources import open_regular
 from turnlog.storage.system import read_at, write_all
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+FRAME_BYTES: Final = 1024 * 1024
+LEVEL: Final = 3
 DIGEST_BYTES: Final = 32
 _SUM_BYTES: Final = 4
+
+_OPTIONS: Final[dict[int, int]] = {
+    zstd.CompressionParameter.compression_level: LEVEL,
+    zstd.CompressionParameter.checksum_flag: 1,
+}
+_SKIPPED: Final = struct.Struct("<II")  # Magic number and length of a skippable frame.
+_ENTRY: Final = struct.Struct("<II")  # Compressed and decompressed length of a frame.
+_FOOTER: Final = struct.Struct("<IBI")  # Number of frames, flags, magic number.
+_SKIP_MARK: Final = 0x184D2A5E
+_TABLE_MARK: Final = 0x8F92EAB1
+_HAS_CHECKSUMS: Final = 0x80
+# Other programs write larger frames; above this size they are not read as frames.
+_LARGEST_FRAME: Final = 16 * 1024 * 1024
+_LARGEST_PACKED: Final = 2 * _LARGEST_FRAME  # Incompressible data grows a little.
+# 256 GiB in our frames. The table is held in memory, and a sparse file could claim a huge one.
+_MOST_FRAMES: Final = 0x40000
+
 _AHEAD: Final = 4  # Frames processed ahead at a time.
+
+# Compressors are reused per thread: creating one takes a fifth of the time.
+_own: Final = threading.local()
+
+
+class BrokenFrame(Exception):  # Internal: converted to damage or BrokenCopy.
+    """The compressed bytes do not match the table."""
+
+
+class Frame(NamedTuple):
+    """Where a frame is in the file, and which bytes of the log it holds."""
+
+    packed_at: int
+    packed_bytes: int
+    start: int
+    size_bytes: int
+
+
+class FrameTable:
+    """The frames of a log, in order; *lengths* are their packed and unpacked lengths."""
+
+    def __init__(self, lengths: Iterable[tuple[int, int]] = ()) -> None:
+        self.frames: list[Frame] = []
+        self._starts: list[int] = []
+        self.packed_bytes = 0
+        """Where the last frame ends in the file."""
+        self.size_bytes = 0
+        """How many bytes of the log the frames hold."""
+        for packed_bytes, size_bytes in lengths:
+            self.add(packed_bytes, size_bytes)
+
+    def add(self, packed_bytes: int, size_bytes: int) -> None:
+        """Append a frame."""
+        self.frames.append(Frame(self.packed_bytes, packed_bytes, self.size_bytes, size_bytes))
+        self._starts.append(self.size_bytes)
+        self.packed_bytes += packed_bytes
+        self.size_bytes += size_bytes
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether no frame exceeds turnlog's frame size, as a decompression bomb would."""
+        return all(frame.size_bytes <= FRAME_BYTES for frame in self.frames)
+
+    def at(self, offset: int) -> int:
+        """Return the index of the frame that contains the byte at *offset* of the log."""
+        return bisect_right(self._starts, offset) - 1
+
+    def encode(self) -> bytes:
+        """Return the table as bytes, to be written after the frames."""
+        entries = b"".join(
+            _ENTRY.pack(frame.packed_bytes, frame.size_bytes) for frame in self.frames
+        )
+        footer = _FOOTER.pack(len(self.frames), 0, _TABLE_MARK)
+        return _SKIPPED.pack(_SKIP_MARK, len(entries) + len(footer)) + entries + footer
+
+
+def read_table(fd: int) -> FrameTable | None:
+    """Read the frame table of a compressed log; None if it has none or an unreliable one."""
+    size = os.fstat(fd).st_size
+    footer = read_at(fd, _FOOTER.size, max(0, size - _FOOTER.size))
+    if len(footer) < _FOOTER.size:
+        return None
+    count, flags, mark = _FOOTER.unpack(footer)
+    entry_bytes = _ENTRY.size + 4 * bool(flags & _HAS_CHECKSUMS)
+    length = count * entry_bytes + _FOOTER.size
+    start = size - length - _SKIPPED.size
+    if mark != _TABLE_MARK or count > _MOST_FRAMES or start < 0:
+        return None
+    data = read_at(fd, size - start, start)
+    if len(data) != size - start or _SKIPPED.unpack_from(data) != (_SKIP_MARK, length):
+        return None
+    table = FrameTable(
+        _ENTRY.unpack_from(data, _SKIPPED.size + number * entry_bytes) for number in range(count)
+    )
+    is_sound = all(
+        frame.size_bytes <= _LARGEST_FRAME and 0 < frame.packed_bytes <= _LARGEST_PACKED
+        for frame in table.frames
+    )
+    return table if is_sound and table.packed_bytes == start else None
+
+
+def end_of_frame(data: bytes | bytearray | memoryview) -> int:
+    """Return how much of *data*, at least one frame's worth, belongs in the next frame."""
+    return bytes(data[:FRAME_BYTES]).rfind(b"\n") + 1 or FRAME_BYTES
+
+
+def pack(data: bytes) -> bytes:
+    """Compress the bytes of one frame."""
+    packer: zstd.ZstdCompressor | None = getattr(_own, "packer", None)
+    if packer is None:
+        packer = _own.packer = zstd.ZstdCompressor(options=_OPTIONS)
+    return packer.compress(data, mode=zstd.ZstdCompressor.FLUSH_FRAME)
+
+
+def unpack_frame(packed: bytes, size_bytes: int) -> bytes:
+    """Decompress a frame of *size_bytes*; at most one byte more is produced."""
+    unpacker = zstd.ZstdDecompressor()
+    try:
+        data = unpacker.decompress(packed, max_length=size_bytes + 1)
+        while not unpacker.eof and not unpacker.needs_input and len(data) <= size_bytes:
+            more = unpacker.decompress(b"", max_length=size_bytes + 1 - len(data))
+            if not more and not unpacker.eof:
+                break
+            data += more
+    except zstd.ZstdError as error:
+        raise BrokenFrame(str(error)) from None
+    if len(data) != size_bytes or not unpacker.eof or unpacker.unused_data:
+        raise BrokenFrame("a frame does not hold what the table says")
+    return data
+
+
+def leading_frames(fd: int) -> Iterator[bytes]:
+    """Yield the decompressed frames of a file without a table, up to the first damage.
+
+    A frame larger than turnlog writes ends it as well.
+    """
+    position, rest = 0, b""
+    while True:
+        unpacker = zstd.ZstdDecompressor()
+        size_bytes = 0
+        while not unpacker.eof:
+            if unpacker.needs_input and not rest:
+                rest = read_at(fd, FRAME_BYTES, position)
+                position += len(rest)
+                if not rest:
+                    return
+            try:
+                data = unpacker.decompress(rest, max_length=FRAME_BYTES + 1 - size_bytes)
+            except zstd.ZstdError:
+                return
+            rest = b""
+            size_bytes += len(data)
+            if size_bytes > FRAME_BYTES:
+                return
+            if data:
+                yield data
+        rest = unpacker.unused_data
+
+
+class Frames:
+    """The frames of an open log, decompressed on demand; the last two are cached."""
+
+    def __init__(self, fd: int, table: FrameTable) -> None:
+        self.fd = fd
+        self.table = table
+        self._held: dict[int, bytes] = {}
+
+    def unpacked(self, number: int) -> bytes:
+        """Return a decompressed frame; raise BrokenFrame if it is damaged."""
+        held = self._held.get(number)
+        if held is not None:
+            return held
+        frame = self.table.frames[number]
+        try:
+            packed = read_at(self.fd, frame.packed_bytes, frame.packed_at)
+        except OSError as error:
+            raise BrokenFrame(error.strerror or str(error)) from None
+        data = unpack_frame(packed, frame.size_bytes)
+        self.hold(number, data)
+        return data
+
+    def hold(self, number: int, data: bytes) -> None:
+        """Cache the contents of a frame."""
+        if len(self._held) > 1:
+            del self._held[next(iter(self._held))]
+        self._held[number] = data
 
 
 class Packed(NamedTuple):
@@ -60,6 +253,10 @@ class Packed(NamedTuple):
         """The digest of the whole file."""
         return digest_of(self.digests)
 
+    def frame_digest(self, number: int) -> bytes:
+        """Return the digest of one frame."""
+        return self.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+
 
 def digest_of(digests: bytes) -> str:
     """Return the digest of a file whose frames have *digests*."""
@@ -78,7 +275,7 @@ class Packer:
         self._digests = bytearray()
         self._sums = bytearray()
         self._open = bytearray()  # The contents of the last frame so far.
-        self._jobs: deque[tuple[int, Future[tuple[bytes, bytes]]]] = deque()
+        self._jobs: deque[tuple[int, Future[tuple[bytes, bytes]]]] = deque()  # Being compressed.
         self.copied = 0
         """The number of frames copied unchanged and verified."""
         if earlier is not None and earlier[1].table.frames:
@@ -106,8 +303,7 @@ class Packer:
 
     def _take_over(self, fd: int, earlier: Packed) -> None:
         *full, last = earlier.table.frames
-        end = last.packed_at
-        _copy(fd, self._fd, end)
+        _copy(fd, self._fd, last.packed_at)
         for number, frame in enumerate(full):
             self._table.add(frame.packed_bytes, frame.size_bytes)
             packed = read_at(self._fd, frame.packed_bytes, frame.packed_at)
@@ -136,21 +332,25 @@ def check_packed(fd: int, expected: Packed, *, first: int = 0) -> list[Frame]:
     if found is None or found.frames != expected.table.frames:
         return list(expected.table.frames[first:]) or [Frame(0, 0, 0, 0)]
     jobs: deque[tuple[Frame, Future[bool]]] = deque()
-    bad = []
-    digests = expected.digests
+    bad: list[Frame] = []
+
+    def collect(at_most: int) -> None:
+        while len(jobs) > at_most:
+            frame, job = jobs.popleft()
+            if not job.result():
+                bad.append(frame)
+
     for number, frame in enumerate(found.frames[first:], first):
-        digest = digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
         packed = read_at(fd, frame.packed_bytes, frame.packed_at)
+        digest = expected.frame_digest(number)
         jobs.append((frame, _pool().submit(_holds, packed, frame.size_bytes, digest)))
-        if len(jobs) >= _AHEAD:
-            bad += _bad(*jobs.popleft())
-    while jobs:
-        bad += _bad(*jobs.popleft())
+        collect(_AHEAD - 1)
+    collect(0)
     return bad
 
 
 def unpack(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Return the contents of the compressed file at *path*; raise BrokenCopy if it is damaged."""
+    """Yield the contents of the compressed file at *path*; raise BrokenCopy if it is damaged."""
     fd = open_regular(path)
     try:
         table = read_table(fd)
@@ -188,10 +388,6 @@ def _broken(path: str | os.PathLike[str], why: str) -> BrokenCopy:
     )
 
 
-def _bad(frame: Frame, job: Future[bool]) -> list[Frame]:
-    return [] if job.result() else [frame]
-
-
 def _packed(data: bytes) -> tuple[bytes, bytes]:
     return pack(data), sha256(data).digest()
 
@@ -202,8 +398,7 @@ def _proved(packed: bytes, number: int, earlier: Packed) -> bytes:
     if earlier.sums:
         is_good = found == earlier.sums[number * _SUM_BYTES : (number + 1) * _SUM_BYTES]
     else:
-        digest = earlier.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
-        is_good = _holds(packed, frame.size_bytes, digest)
+        is_good = _holds(packed, frame.size_bytes, earlier.frame_digest(number))
     if not is_good:
         end = frame.start + frame.size_bytes
         raise BrokenFrame(f"bytes {frame.start:,} to {end:,} are not as they were packed")
@@ -244,7 +439,10 @@ def _copy(source: int, target: int, count: int) -> None:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=max(2, min(4, os.cpu_count() or 2)))
+    # Reading needs no threads, and this takes a while to import.
+    from concurrent import futures  # noqa: PLC0415
+
+    return futures.ThreadPoolExecutor(max_workers=max(2, min(4, os.cpu_count() or 2)))
 
 
 if hasattr(os, "register_at_fork"):

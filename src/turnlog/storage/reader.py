@@ -27,10 +27,18 @@ from turnlog.records.codec import Envelope, decode, decode_envelope, envelope_de
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason, damage_at
 from turnlog.records.lenient_json import BOM
 from turnlog.records.record import Record
+from turnlog.storage import Closing
 from turnlog.storage.blobs import STUB, decode_line
-from turnlog.storage.context import Closing
-from turnlog.storage.lines import LINE_CAP, BlankLines, Splitter, split_lines, too_long
-from turnlog.storage.sources import BrokenArchive, Source, open_source
+from turnlog.storage.sources import (
+    LINE_CAP,
+    BlankLines,
+    BrokenArchive,
+    Source,
+    Splitter,
+    open_source,
+    split_lines,
+    too_long,
+)
 
 Tail = Literal["take", "wait", "seal"]
 

@@ -20,24 +20,15 @@ from typing import Final, Literal, NamedTuple, Self, get_args
 import msgspec
 
 from turnlog.errors import LogError, StorageFull, WriteFailed
-from turnlog.storage import system
+from turnlog.storage import locks, system
+from turnlog.storage.atomic_files import NO_LINKS
 from turnlog.storage.logger import logger
 from turnlog.storage.sources import open_regular
 from turnlog.storage.writer import LOCK_TIMEOUT, Handle
 
 _COPY_BYTES: Final = 1024 * 1024
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NO_LINKS: Final = frozenset(
-    (
-        errno.EPERM,
-        errno.EACCES,
-        errno.ENOTSUP,
-        errno.EOPNOTSUPP,
-        errno.EMLINK,
-        errno.ENOSYS,
-        errno.EXDEV,
-    )
-)
+_NO_LINKS: Final = frozenset((*NO_LINKS, errno.EACCES, errno.ENOSYS, errno.EXDEV))
 _MOST_LOOKS: Final = 100
 
 Aside = Literal["original", "replaced"]
@@ -118,8 +109,8 @@ class Locked:
         """
         fd = os.open(self.fresh, os.O_RDWR | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
         try:
-            system.lock(fd, 0)
-            sync_parent(self.path)
+            locks.lock(fd, 0)
+            system.sync_directory_at(self.path.parent)
             self._rename()
             self._finish(fd)
         except OSError as error:
@@ -149,7 +140,7 @@ class Locked:
 
     def _finish(self, fd: int) -> None:
         """Make the rename durable, and carry over late appends."""
-        sync_parent(self.path)
+        system.sync_directory_at(self.path.parent)
         if hasattr(os, "fchmod") and os.fstat(self.fd).st_nlink == 1:
             os.fchmod(self.fd, 0o600)  # From now on it is the original, which is private.
         done = self.size_bytes
@@ -161,7 +152,7 @@ class Locked:
             system.sync(fd)
             done += len(late)
             logger.warning("%s: %d bytes came while it was rewritten", self.path, len(late))
-        logger.warning("%s: somebody still writes to %s", self.path, self.original)
+        logger.warning("%s: another program still writes to %s", self.path, self.original)
 
 
 @contextlib.contextmanager
@@ -213,8 +204,12 @@ def rewrite(
             # The bytes are in the original. This file shows `compact --undo` that it is not its
             # own.
             with NewFile(held.quarantine) as rest:
-                for each in changed:
-                    described = {"offset": each.offset, "length": each.length, "reason": what}
+                for change in changed:
+                    described = {
+                        "offset": change.offset,
+                        "length": change.length,
+                        "reason": what,
+                    }
                     rest.write(msgspec.json.encode(described) + b"\n")
             held.take_place()
             return held.original
@@ -238,20 +233,18 @@ def _sweep(path: Path) -> None:
     These are an unnamed new log, and a second name of the unchanged log with its quarantine file.
     """
     fresh = f".{path.name}.repair-"
-    asides = tuple(f"{path.name}.{each}-" for each in get_args(Aside))
+    asides = tuple(f"{path.name}.{word}-" for word in get_args(Aside))
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):
             other = path.with_name(name)
             if name.startswith(fresh):
                 other.unlink()
-            elif name.startswith(asides) and _is_same(path, other):
+            elif (
+                name.startswith(asides) and not other.is_symlink() and os.path.samefile(path, other)
+            ):
                 stamp = name.rpartition("-")[2]
                 path.with_name(f"{path.name}.quarantine-{stamp}").unlink(missing_ok=True)
                 other.unlink()
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    return not other.is_symlink() and os.path.samefile(path, other)
 
 
 class NewFile:
@@ -288,11 +281,6 @@ def chunks(fd: int, start: int, end: int) -> Iterator[bytes]:
         start += len(chunk)
 
 
-def sync_parent(path: Path) -> None:
-    """Sync the directory that contains *path*."""
-    system.sync_directory_at(path.parent)
-
-
 def failed(error: OSError, what: str, path: str | os.PathLike[str]) -> LogError:
     """Return the error for a failed *what* (a repair, a compaction) that changed nothing."""
     if isinstance(error, LogError):
@@ -302,5 +290,5 @@ def failed(error: OSError, what: str, path: str | os.PathLike[str]) -> LogError:
         f"{what} of {os.fspath(path)} failed, the log is unchanged: {error.strerror or error}",
         path=path,
         errno=error.errno,
-        hint=f"a {what} needs room for twice the log's size, and leave to write beside it",
+        hint=f"a {what} needs room for twice the log's size, and write access to its directory",
     )

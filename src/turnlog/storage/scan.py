@@ -1,6 +1,6 @@
 """Find lines that contain a needle, without decoding the rest.
 
-    for offset, line in find_lines(path, b'"usage"'):
+    for offset, line in FoundLines(path, b'"usage"'):
         ...
 
 Most queries concern few lines of a log. The others are never split, counted or decoded: the log is
@@ -24,10 +24,17 @@ from typing import Final
 
 from turnlog.errors import LogError, UsageError
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
-from turnlog.storage.context import Closing
-from turnlog.storage.lines import LINE_CAP, too_long
+from turnlog.storage import Closing
 from turnlog.storage.reader import Tail
-from turnlog.storage.sources import BrokenArchive, FramedSource, PlainSource, Source, open_source
+from turnlog.storage.sources import (
+    LINE_CAP,
+    BrokenArchive,
+    FramedSource,
+    PlainSource,
+    Source,
+    open_source,
+    too_long,
+)
 
 # Fits a processor's cache between reading and searching.
 BUFFER_BYTES: Final = 1024 * 1024
@@ -39,7 +46,11 @@ _Fill = Callable[[memoryview], int]
 
 
 class FoundLines(Closing):
-    """The matching lines of one log. Iterate once, to the end or until closed."""
+    """The lines of the log at *path*, from *start* on, that contain one of *needles*.
+
+    Iterate once, to the end or until closed. Pass the same *buffer* for each of many logs. With
+    *ignores_case* (ASCII only), needles must be lower case.
+    """
 
     def __init__(
         self,
@@ -53,8 +64,8 @@ class FoundLines(Closing):
     ) -> None:
         if not needles or any(not needle or b"\n" in needle for needle in needles):
             raise UsageError(
-                "a needle has at least one byte and no newline, since it is looked for in a line",
-                hint="give the bytes to look for, such as a quoted key",
+                "a needle has at least one byte and no newline",
+                hint="pass the bytes to search for, such as a quoted key",
             )
         self.path = os.fspath(path)
         self.offset = start
@@ -205,31 +216,6 @@ def _finder(buffer: bytearray, needles: tuple[bytes, ...]) -> Callable[[int, int
         return first if first < end else -1
 
     return find
-
-
-def find_lines(
-    path: str | os.PathLike[str],
-    *needles: bytes,
-    start: int = 0,
-    cap: int = LINE_CAP,
-    tail: Tail = "take",
-    buffer: bytearray | None = None,
-    ignores_case: bool = False,
-) -> FoundLines:
-    """Return the lines of the log at *path*, from *start* on, that contain one of *needles*.
-
-    Pass the same *buffer* for each of many logs. With *ignores_case* (ASCII only), needles must be
-    lower case.
-    """
-    return FoundLines(
-        path,
-        *needles,
-        start=start,
-        cap=cap,
-        tail=tail,
-        buffer=buffer,
-        ignores_case=ignores_case,
-    )
 
 
 def _filler(source: Source, start: int, path: str) -> _Fill:

@@ -1,4 +1,4 @@
-"""Sources of a log's bytes: plain and compressed files with one interface.
+"""A log's bytes, plain or compressed, and their lines.
 
 Plain files and those compressed in frames allow random access (``read_at``), others are read from
 the front. A frame that cannot be decompressed is returned as NUL bytes and a newline, so the damage
@@ -8,25 +8,36 @@ Compression is detected from the first bytes, not the name. Files are never mapp
 that shrinks kills the process) and never changed. A compressed log with an absurd ratio is cut off:
 real logs compress 5 to 30 times, bombs a thousand. Frames of turnlog's own size are always
 accepted.
+
+A line ends at byte 0x0A and nowhere else: U+2028 inside a string does not end it. At most one line
+and one chunk are in memory; a line longer than the cap is measured, not kept. The bytes after the
+last newline are pending: they may be a record that is still being written.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
-from io import BufferedIOBase
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterator
+from io import BufferedIOBase, BytesIO
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from turnlog.errors import LogError, NotALog, NotFound, StorageFull
-from turnlog.storage.lines import CHUNK_BYTES
+from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
 from turnlog.storage.system import read_at
 
 if TYPE_CHECKING:
-    from turnlog.storage.frames import FrameTable
+    from turnlog.storage.compressed import FrameTable
+
+LINE_CAP: Final = 64 * 1024 * 1024
+CHUNK_BYTES: Final = 256 * 1024
+ENDS_BYTES: Final = 64 * 1024
+"""How much of each end of a log is read to summarize it without reading all of it."""
 
 READ_ONLY: Final = "it can be read only: change a copy of its home"
 """The hint for agent files that cannot be written."""
@@ -38,6 +49,14 @@ _BOMB_SLACK: Final = 64 * 1024 * 1024
 _BOMB_RATIO: Final = 200
 # Frames are decompressed one by one: a bomb costs time only, and real ones may compress very well.
 _FRAMED_SLACK: Final = 4 * 1024 * 1024 * 1024
+_BLANK: Final = b"\n\r\t "
+_BLANK_LINES: Final = re.compile(rb"(?:[\r\t ]*+\n)++")
+# Fingerprints: what is hashed at both ends, and between them.
+_END_BYTES: Final = 4096
+_SAMPLES: Final = 30
+_SAMPLE_BYTES: Final = 256
+_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_O_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
 class BrokenArchive(Exception):  # Internal: the reader converts it to damage.
@@ -53,7 +72,18 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-class PlainSource:
+class _OpenFile:
+    """A descriptor that is closed once."""
+
+    fd: int
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1  # First: an interrupt must not have it closed twice.
+        if fd >= 0:
+            os.close(fd)
+
+
+class PlainSource(_OpenFile):
     """A regular file, read by descriptor from *start* to *end* or to its end."""
 
     plain = True
@@ -93,11 +123,6 @@ class PlainSource:
         """Read up to *size* bytes at *offset*, independent of the read position."""
         return read_at(self.fd, size, offset)
 
-    def close(self) -> None:
-        fd, self.fd = self.fd, -1  # First: an interrupt must not have it closed twice.
-        if fd >= 0:
-            os.close(fd)
-
 
 class Broken(Struct, frozen=True):
     """A range of a log that its archive cannot return, and why."""
@@ -107,13 +132,13 @@ class Broken(Struct, frozen=True):
     why: str
 
 
-class FramedSource:
+class FramedSource(_OpenFile):
     """A file compressed in frames, decompressed on demand."""
 
     plain = False
 
     def __init__(self, fd: int, table: FrameTable, start: int = 0) -> None:
-        from turnlog.storage.frames import Frames
+        from turnlog.storage.compressed import Frames
 
         self.fd = fd
         self.table = table
@@ -142,13 +167,8 @@ class FramedSource:
         self._position = here
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def close(self) -> None:
-        fd, self.fd = self.fd, -1  # First: an interrupt must not have it closed twice.
-        if fd >= 0:
-            os.close(fd)
-
     def _frame(self, number: int) -> bytes:
-        from turnlog.storage.frames import BrokenFrame
+        from turnlog.storage.compressed import BrokenFrame
 
         try:
             return self._frames.unpacked(number)
@@ -229,7 +249,7 @@ def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
     if not _is_packed(magic):
         return PlainSource(fd, start, path=os.fspath(path))
     if not magic.startswith(_GZIP):
-        from turnlog.storage.frames import read_table
+        from turnlog.storage.compressed import read_table
 
         table = read_table(fd)
         if table is not None and (
@@ -281,10 +301,143 @@ def open_error(error: OSError, path: str | os.PathLike[str]) -> LogError:
     return LogError(f"cannot open {where}: {reason}", path=path, hint=hint, errno=error.errno)
 
 
-_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
-_O_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
-
-
 def _is_packed(magic: bytes) -> bool:
     skippable = magic[1:] == _ZSTD_SKIPPABLE and 0x50 <= magic[0] <= 0x5F
     return magic.startswith(_GZIP) or magic == _ZSTD or skippable
+
+
+class BlankLines(NamedTuple):
+    """A run of blank lines, with their newlines."""
+
+    lines: int
+    length: int
+
+
+class Splitter:
+    """Collects chunks and returns the lines they complete.
+
+    *offset* is where the first line not yet returned begins; feed at most *chunk_bytes* at a time.
+    """
+
+    def __init__(self, offset: int = 0, *, cap: int = LINE_CAP) -> None:
+        self.offset = offset
+        # With chunks no larger than the cap, every line below the cap spans at most two chunks.
+        self.chunk_bytes = min(CHUNK_BYTES, cap)
+        self._cap = cap
+        self._carry = BytesIO()
+        self._carried = 0  # Bytes of the pending line, kept or only measured.
+        self._overlong = False
+
+    @property
+    def pending(self) -> bytes:
+        """The bytes after the last newline, as far as they are kept."""
+        return self._carry.getvalue()
+
+    @property
+    def pending_length(self) -> int:
+        return self._carried
+
+    @property
+    def pending_too_long(self) -> bool:
+        return self._overlong
+
+    def feed(self, chunk: bytes) -> list[bytes | BlankLines | Damage]:
+        """Add *chunk*; return the lines it completes, without their newlines."""
+        first, block = self.feed_block(chunk)
+        return [*(() if first is None else (first,)), *split_lines(block)]
+
+    def feed_block(self, chunk: bytes) -> tuple[bytes | Damage | None, bytes]:
+        """Add *chunk*; return the line it completes, and all further lines as one block."""
+        cut = chunk.rfind(b"\n") + 1
+        if not cut:
+            self._keep(chunk)
+            return None, b""
+        first: bytes | Damage | None = None
+        after_first = 0
+        if self._carried:
+            after_first = chunk.find(b"\n") + 1
+            first = self._complete(chunk[: after_first - 1])
+        if cut < len(chunk):
+            self._keep(chunk[cut:])
+        return first, chunk[after_first:cut]
+
+    def advance(self, line: bytes | BlankLines | Damage) -> int:
+        """Move past *line* and return the offset where it began."""
+        began = self.offset
+        if isinstance(line, bytes):
+            self.offset += len(line) + 1
+        else:
+            self.offset += line.length + (not isinstance(line, BlankLines))
+        return began
+
+    def _keep(self, data: bytes) -> None:
+        self._carried += len(data)
+        if self._overlong:
+            return
+        if self._carried > self._cap:
+            head = self._carry.getvalue()[:EXCERPT_BYTES] or data[:EXCERPT_BYTES]
+            self._carry = BytesIO(head)
+            self._overlong = True
+        else:
+            self._carry.write(data)
+
+    def _complete(self, data: bytes) -> bytes | Damage:
+        self._keep(data)
+        length, overlong = self._carried, self._overlong
+        # getvalue returns the buffer itself: the line is not copied a second time.
+        kept = self._carry.getvalue()
+        self._carry = BytesIO()
+        self._carried = 0
+        self._overlong = False
+        return too_long(kept, length) if overlong else kept
+
+
+def split_lines(block: bytes) -> Iterator[bytes | BlankLines]:
+    """Yield the lines of *block*, which ends with a newline; a run of blank lines is one item.
+
+    A few kilobytes of gzip can decompress to millions of blank lines, so they are not handled one
+    by one.
+    """
+    begin = 0
+    # Finding newlines one by one is several times as fast as splitting, because lines are long.
+    while (end := block.find(b"\n", begin)) >= 0:
+        blank = _BLANK_LINES.match(block, begin) if block[begin] in _BLANK else None
+        if blank is None:
+            yield block[begin:end]
+            begin = end + 1
+        else:
+            yield BlankLines(block.count(b"\n", begin, blank.end()), blank.end() - begin)
+            begin = blank.end()
+
+
+def too_long(head: bytes, length: int, *, offset: int = 0) -> Damage:
+    """Return the damage for a line longer than the cap."""
+    reason = Reason.TOO_LONG if head.strip(b"\x00") else Reason.NUL_RUN
+    return Damage(reason=reason, offset=offset, length=length, excerpt=head[:EXCERPT_BYTES])
+
+
+ReadAt = Callable[[int, int], bytes]
+"""Reads up to size bytes at an offset."""
+
+
+def fingerprint_by(read: ReadAt, size_bytes: int) -> bytes:
+    """Return a fingerprint of the first *size_bytes* of what *read* reads.
+
+    It hashes both ends and samples between them, a few kilobytes completely. Appending to a log
+    keeps the fingerprint of its beginning; rewriting almost always changes it.
+    """
+    from hashlib import blake2b  # It brings all of OpenSSL.
+
+    digest = blake2b(digest_size=16)
+    head = min(size_bytes, _END_BYTES)
+    digest.update(read(head, 0))
+    last = max(head, size_bytes - _END_BYTES)
+    if last - head <= _SAMPLES * _SAMPLE_BYTES:
+        digest.update(read(last - head, head) if last > head else b"")
+    else:
+        step = (last - head) // (_SAMPLES + 1)
+        for number in range(1, _SAMPLES + 1):
+            at = head + number * step
+            digest.update(read(min(_SAMPLE_BYTES, last - at), at))
+    digest.update(read(size_bytes - last, last))
+    return digest.digest()

@@ -1,29 +1,48 @@
-"""Read the last records of a log, or both its ends, without reading the rest.
+"""Read the end of a log: its last records, both its ends, or what is appended to it.
 
 A log is read backwards in growing blocks until there are enough lines, so the cost depends on the
 records requested, not on the log. Both ends are read to summarize logs by the hundred. A compressed
 log without frames has no random access and is read completely.
+
+Following returns what is in the log, then whatever is appended, until it is stopped. If the log
+shrinks, is replaced, or its tail is rewritten, a Restart is returned and reading begins again at
+the start. A partial last line waits for its newline. The file's size and identity are polled a few
+times a second, which works on every file system and costs one ``stat`` each time.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from turnlog.errors import NotFound
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.fast_decode import QuickRecord, quick_decode, quick_run
 from turnlog.records.record import Record
 from turnlog.storage.blobs import STUB, decode_line, whole_line
-from turnlog.storage.lines import ENDS_BYTES, LINE_CAP, too_long
 from turnlog.storage.reader import Placed, Reader, pieces_of
-from turnlog.storage.sources import Seekable, open_source
+from turnlog.storage.sources import (
+    ENDS_BYTES,
+    LINE_CAP,
+    PlainSource,
+    Seekable,
+    open_regular,
+    open_source,
+    too_long,
+)
+from turnlog.storage.system import read_at
 
 _Path: TypeAlias = str | os.PathLike[str]
 
 _FIRST_BLOCK: Final = 64 * 1024
 _LARGEST_BLOCK: Final = 4 * 1024 * 1024
+_POLL_SECONDS: Final = 0.2
+_FINGERPRINT_BYTES: Final = 256
+_SPAN_BYTES: Final = 1024 * 1024
+_SEARCH_BYTES: Final = 64 * 1024
 
 
 def read_last(
@@ -42,8 +61,7 @@ def read_last(
             if missing <= 0:
                 break
             # The first holds what follows the last newline: a record, or one still being written.
-            items = _items(path, line, offset) if number else _unfinished(path, line, offset)
-            for item in reversed(items):
+            for item in reversed(_items(path, line, offset, is_complete=number > 0)):
                 if missing > 0:
                     found.append(item)
                     missing -= isinstance(item, Placed)
@@ -66,9 +84,7 @@ class Ends(NamedTuple):
     changed_at: float
 
 
-def read_ends(
-    path: str | os.PathLike[str], size_bytes: int = ENDS_BYTES, *, with_cut_lines: bool = False
-) -> Ends:
+def read_ends(path: _Path, size_bytes: int = ENDS_BYTES, *, with_cut_lines: bool = False) -> Ends:
     """Return the records in the first and in the last *size_bytes* of the log.
 
     *with_cut_lines* adds the line at the inner edge of each end, however long it is. A log without
@@ -138,7 +154,7 @@ def _records(reader: Reader) -> Iterator[Record]:
 def _quick_records(
     path: _Path, data: bytes, start: int = 0, end: int | None = None
 ) -> list[Record]:
-    """Yield the partially decoded lines from *start* to *end*; damaged ones are salvaged."""
+    """Return the partially decoded lines from *start* to *end*; damaged ones are salvaged."""
     view = memoryview(data)
     end = len(data) if end is None else end
     found: list[Record] = []
@@ -207,20 +223,18 @@ def _joined(head: bytes, parts: deque[bytes], held: int, cap: int) -> bytes | Da
     return b"".join((head, *parts))
 
 
-def _items(path: _Path, line: bytes | Damage, offset: int) -> list[Placed | Damage]:
+def _items(
+    path: _Path, line: bytes | Damage, offset: int, *, is_complete: bool
+) -> list[Placed | Damage]:
+    """Return the records and damage of a line; one that is not complete is not damage yet."""
     if isinstance(line, Damage):
         return [line.moved(offset)]
     record = decode_line(path, line)
     if isinstance(record, Record):
         return [Placed(record, offset, len(line))]
-    return [] if record.reason is Reason.BLANK else list(pieces_of(line, record, offset, log=path))
-
-
-def _unfinished(path: _Path, line: bytes | Damage, offset: int) -> list[Placed | Damage]:
-    if isinstance(line, Damage):
-        return [line.moved(offset)]
-    record = decode_line(path, line)
-    return [Placed(record, offset, len(line))] if isinstance(record, Record) else []
+    if not is_complete or record.reason is Reason.BLANK:
+        return []
+    return list(pieces_of(line, record, offset, log=path))
 
 
 def _last_of(reader: Reader, count: int) -> list[Placed | Damage]:
@@ -232,3 +246,110 @@ def _last_of(reader: Reader, count: int) -> list[Placed | Damage]:
         while window and (records > count or count == 0):
             records -= isinstance(window.popleft(), Placed)
     return list(window)
+
+
+class Restart(NamedTuple):
+    """The log was replaced or rewritten; the items that follow are read from its start."""
+
+    reason: str
+
+
+class LogFollower:
+    """Reads a growing log in steps, when the caller polls."""
+
+    def __init__(self, path: _Path, *, start: int = 0, cap: int = LINE_CAP) -> None:
+        self.path = path
+        self._cap = cap
+        self._offset = start
+        self._line = 0
+        self._before = b""
+        self._searched = 0
+        self._before_searched = b""
+
+    def look(self) -> list[Placed | Damage | Restart]:
+        """Return what was added since the last look, a few megabytes at most."""
+        try:
+            fd = open_regular(self.path)
+        except NotFound:  # Not created yet, or between a removal and a rename.
+            return []
+        found: list[Placed | Damage | Restart] = []
+        try:
+            reason = _changed(fd, self._offset, self._before)
+            if reason:
+                from turnlog.storage.logger import logger  # noqa: PLC0415 - Rarely needed.
+
+                logger.warning("%s: %s; reading it from the start", os.fspath(self.path), reason)
+                found.append(Restart(reason))
+                self._offset, self._line, self._searched = 0, 0, 0
+            items = self._next_items(fd)
+            # Remember this before yielding anything: the consumer may take long over an item.
+            self._before = _bytes_before(fd, self._offset)
+        finally:
+            os.close(fd)
+        return [*found, *items]
+
+    def _next_items(self, fd: int) -> list[Placed | Damage]:
+        """Read the next few megabytes, or the next line if it is longer than that."""
+        start = self._offset
+        newline = self._next_newline(fd)
+        if newline is None:
+            return []
+        source = PlainSource(os.dup(fd), start, end=max(start + _SPAN_BYTES, newline + 1))
+        with Reader(
+            self.path, start=start, line=self._line, cap=self._cap, tail="wait", source=source
+        ) as reader:
+            items = list(reader)
+        self._offset, self._line = reader.offset, reader.line
+        return items
+
+    def _next_newline(self, fd: int) -> int | None:
+        """Return where the next line ends. An unfinished line is not searched again."""
+        place = self._offset
+        if self._searched > place and _bytes_before(fd, self._searched) == self._before_searched:
+            place = self._searched
+        source = PlainSource(fd, place)
+        while chunk := source.read(_SEARCH_BYTES):
+            found = chunk.find(b"\n")
+            if found >= 0:
+                return place + found
+            place += len(chunk)
+        self._searched, self._before_searched = place, _bytes_before(fd, place)
+        return None
+
+
+def follow_log(
+    path: str | os.PathLike[str],
+    *,
+    start: int = 0,
+    stop: threading.Event | None = None,
+    poll_seconds: float = _POLL_SECONDS,
+    cap: int = LINE_CAP,
+) -> Iterator[Placed | Damage | Restart]:
+    """Yield items of the log at *path* as they are appended, until *stop* is set.
+
+    Items already in the log after *start* come first. A missing log is waited for.
+    """
+    stop = stop or threading.Event()
+    follower = LogFollower(path, start=start, cap=cap)
+    while True:
+        items = follower.look()
+        yield from items
+        if items and not stop.is_set():
+            continue  # There may be more to read at once.
+        if stop.wait(poll_seconds):
+            return
+
+
+def _changed(fd: int, offset: int, before: bytes) -> str:
+    """Return why the bytes before *offset* are no longer those that were read, or ""."""
+    if os.fstat(fd).st_size < offset:
+        return "the log shrank"
+    if before and _bytes_before(fd, offset) != before:
+        return "the log was rewritten"
+    return ""
+
+
+def _bytes_before(fd: int, offset: int) -> bytes:
+    """Return the last bytes that were read; uuids and timestamps make them unique."""
+    size = min(offset, _FINGERPRINT_BYTES)
+    return read_at(fd, size, offset - size)

@@ -48,20 +48,21 @@ from turnlog.errors import (
 from turnlog.records.annotations import newer_format
 from turnlog.records.codec import encode
 from turnlog.records.record import Record
-from turnlog.storage import system
+from turnlog.storage import Closing, locks, system
 from turnlog.storage.atomic_files import open_for_append
-from turnlog.storage.context import Closing
-from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.locks import interrupted, is_owned, refuse_if_abandoned
 from turnlog.storage.logger import logger
 from turnlog.storage.reader import Reader
-from turnlog.storage.sources import PlainSource, open_error, open_regular
-from turnlog.storage.thread_lock import interrupted, is_owned, refuse_if_abandoned
+from turnlog.storage.sources import LINE_CAP, PlainSource, open_error, open_regular
 
 LOCK_TIMEOUT: Final = 10.0
 
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _MAX_REOPENS: Final = 100
 _HEAD_BYTES: Final = 4096
+_LAST_BYTES: Final = 256
+
+Durability = Literal["fsync", "flush"]
 
 _open_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
 
@@ -128,7 +129,7 @@ class Handle:
         where the last write ended, which is later than the writer expects if a program that does
         not lock wrote in between.
         """
-        system.unlock(self.fd)
+        locks.unlock(self.fd)
         end = os.lseek(self.fd, 0, os.SEEK_CUR)
         if sync:
             self._sync()
@@ -145,7 +146,7 @@ class Handle:
             return
         try:
             if self.fd >= 0:
-                system.unlock(self.fd)
+                locks.unlock(self.fd)
         finally:
             self._held = False
             while is_owned(self._ownership):
@@ -157,15 +158,15 @@ class Handle:
             if self.fd < 0:  # An earlier reopening failed: disk full, or path gone.
                 self._reopen()
                 self.reopened += 1
-            if not system.lock(self.fd, self.lock_timeout):
-                raise self._locked(system.lock_holder(self.fd))
+            if not locks.lock(self.fd, self.lock_timeout):
+                raise self._locked(locks.lock_holder(self.fd))
             try:
                 named = os.stat(self._name, follow_symlinks=False)
                 if named.st_ino == self._inode and named.st_dev == self._device:
                     return named.st_size
             except FileNotFoundError:
                 pass
-            logger.warning("%s: replaced or removed by somebody; reopening", self.path)
+            logger.warning("%s: replaced or removed by another program; reopening", self.path)
             fd, self.fd = self.fd, -1
             os.close(fd)  # This releases the lock, too.
         raise LogError(f"{self.path} is replaced faster than it can be opened", path=self.path)
@@ -336,15 +337,15 @@ class Handle:
         logger.info("%s: opened for appending", self.path)
 
     def _check_filesystem(self, fd: int) -> None:
-        kind = system.filesystem(fd)
-        if system.is_network(kind) and not self._allow_network:
+        kind = locks.filesystem(fd)
+        if locks.is_network(kind) and not self._allow_network:
             raise UnsafeFilesystem(
                 f"{self.path} is on {kind}, where locks do not reach other machines",
                 path=self.path,
                 hint="keep the log on a local disk, or pass allow_network_filesystem=True "
                 "if only this machine writes it",
             )
-        if system.is_network(kind) or system.is_doubtful(kind):
+        if locks.is_network(kind) or locks.is_doubtful(kind):
             logger.warning("%s: on %s; only one machine may write here", self.path, kind)
 
     def after_fork_in_child(self) -> None:
@@ -364,11 +365,6 @@ def _reopen_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reopen_in_child)
-
-
-Durability = Literal["fsync", "flush"]
-
-_LAST_BYTES: Final = 256
 
 
 class Appended(NamedTuple):
@@ -516,9 +512,7 @@ class LogWriter(Closing):
         elif self._handle.ends_in_newline(size):
             prefix = b""
         else:
-            prefix = (
-                b"\n"  # Separate a truncated last line: it is kept, and nothing merges with it.
-            )
+            prefix = b"\n"  # Separates a truncated last line, so that no record merges with it.
         self._handle.write(prefix + data if prefix else data, size)
         self.written += 1
         self.began = size == 0

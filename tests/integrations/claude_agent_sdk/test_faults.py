@@ -278,7 +278,7 @@ async def test_a_log_that_is_replaced_is_read_anew(tmp_path):
 
 @pytest.mark.anyio
 async def test_a_networks_disk_is_refused_unless_it_is_allowed(tmp_path, monkeypatch):
-    monkeypatch.setattr("turnlog.storage.system.filesystem", lambda _fd: "nfs4")
+    monkeypatch.setattr("turnlog.storage.locks.filesystem", lambda _fd: "nfs4")
     with pytest.raises(UnsafeFilesystem, match="nfs4") as caught:
         await TurnlogSessionStore(tmp_path).append(KEY, talk(1))
     assert "allow_network_filesystem=True" in caught.value.hint

@@ -467,7 +467,7 @@ def test_a_linked_log_is_kept_under_its_own_name(world):
 
 def spoil(world, name, number):
     """Flip a bit of a frame of a copy; its size and time stay."""
-    from turnlog.storage.frames import read_table
+    from turnlog.storage.compressed import read_table
 
     path = world.copy(name)
     data, status = bytearray(path.read_bytes()), path.stat()

@@ -60,7 +60,7 @@ from turnlog.keep.restore.restore import (
 )
 from turnlog.sessions.session import Session
 from turnlog.storage import atomic_files
-from turnlog.storage.frames import FrameTable, pack
+from turnlog.storage.compressed import FrameTable, pack
 
 MINE = {
     name: data

@@ -40,8 +40,8 @@ from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.environment import process
 from turnlog.sessions.journal import Journal
 from turnlog.storage.compressed import unpack
+from turnlog.storage.locks import lock
 from turnlog.storage.repair import repair
-from turnlog.storage.system import lock
 
 LAST = datetime(2026, 1, 2, 10, tzinfo=UTC)
 DUE = LAST + timedelta(days=30)

@@ -46,7 +46,7 @@ from turnlog.keep.trash.delete import DeletionTerms, delete_session, restore_fro
 from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.environment import process
 from turnlog.sessions.state import State
-from turnlog.storage.system import lock
+from turnlog.storage.locks import lock
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from turnlog.errors import LogError, LogLocked, NotALog, StorageFull, TurnlogErr
 from turnlog.keep.trash.entries import FileToTrash
 from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.journal import Journal
-from turnlog.storage.system import lock
+from turnlog.storage.locks import lock
 
 NOW = datetime(2026, 3, 1, 10, 11, 12, tzinfo=UTC)
 NAMES = [

@@ -17,7 +17,7 @@ from sessions.homes import log, make_home, prompt
 from turnlog.sessions.reading.follow import _FollowedLog, follow_session
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing import build
-from turnlog.storage.follow import Restart
+from turnlog.storage.tail import Restart
 
 SESSION = "5f0c1111-aaaa-4aaa-8aaa-111111111111"
 

@@ -28,9 +28,8 @@ from turnlog.records.annotations import session_of
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Meaning, meaning_of
 from turnlog.records.record import Linked, Record
-from turnlog.storage.follow import LogFollower, Restart
 from turnlog.storage.reader import Placed, read_log
-from turnlog.storage.tail import read_last
+from turnlog.storage.tail import LogFollower, Restart, read_last
 
 STEPS: Final = (1_000, 5_000, 20_000)
 """How many of the last records are read: at first, and each time more is wanted."""

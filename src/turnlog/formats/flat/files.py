@@ -24,8 +24,8 @@ from msgspec import Struct
 from turnlog.errors import LogError, LogLocked, NotALog
 from turnlog.records.lenient_json import BOM, loads_finite
 from turnlog.storage.atomic_files import NO_LINKS, Unreadable, failure, put, read_file
+from turnlog.storage.locks import lock, lock_holder, unlock
 from turnlog.storage.sources import open_error
-from turnlog.storage.system import lock, lock_holder, unlock
 from turnlog.storage.writer import LOCK_TIMEOUT
 
 Fields = dict[str, Any]

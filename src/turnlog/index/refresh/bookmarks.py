@@ -15,8 +15,7 @@ from enum import Enum
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
-from turnlog.storage.fingerprint import fingerprint_by
-from turnlog.storage.sources import FramedSource, Seekable, open_source
+from turnlog.storage.sources import FramedSource, Seekable, fingerprint_by, open_source
 
 
 class Bookmark(Struct, frozen=True, array_like=True, gc=False):

@@ -38,10 +38,16 @@ from turnlog.records.timestamps import instant, instant_of_ns
 from turnlog.records.usage_entries import is_usual_response
 from turnlog.sessions.metadata import MetadataFold
 from turnlog.storage.blobs import whole_line
-from turnlog.storage.fingerprint import fingerprint_by
-from turnlog.storage.lines import Splitter
 from turnlog.storage.reader import Placed, pieces_of
-from turnlog.storage.sources import BrokenArchive, FramedSource, Seekable, Source, open_source
+from turnlog.storage.sources import (
+    BrokenArchive,
+    FramedSource,
+    Seekable,
+    Source,
+    Splitter,
+    fingerprint_by,
+    open_source,
+)
 from turnlog.text import utf8_safe
 
 _CHUNK_TEXT_BYTES: Final = 4 * 1024 * 1024

@@ -54,7 +54,7 @@ from turnlog.index.refresh.result import Progress, RefreshResult, Stage
 from turnlog.index.refresh.sessions import note_sessions
 from turnlog.index.refresh.writer import MOST_CHUNKS, Writer, transaction_of
 from turnlog.index.usage.deduplicate import deduplicate_all, make_lookup_tables
-from turnlog.storage.system import lock
+from turnlog.storage.locks import lock
 
 if TYPE_CHECKING:
     from turnlog.formats import Home

@@ -175,11 +175,11 @@ class LogScan(Struct):
 
     def sightings(self, log: Readable, *, start: int = 0) -> Iterator[UsageEntry]:
         """Return what *log* tells of responses, from *start* on; never raise for its state."""
-        from turnlog.storage.scan import find_lines  # noqa: PLC0415
+        from turnlog.storage.scan import FoundLines  # noqa: PLC0415
 
         tellings = UsageLines(log)
         try:
-            with find_lines(
+            with FoundLines(
                 tellings.path, *needles_of(log.layout), start=start, buffer=self.buffer
             ) as lines:
                 for offset, line in lines:

@@ -17,7 +17,7 @@ from turnlog.index.refresh.bookmarks import Bookmark, fingerprint, length_of
 from turnlog.index.refresh.chunks import ChunkUsage, UsageChunk, Work
 from turnlog.index.refresh.writer import write_usage
 from turnlog.index.usage.scan import needles_of
-from turnlog.storage.scan import BUFFER_BYTES, find_lines
+from turnlog.storage.scan import BUFFER_BYTES, FoundLines
 
 _BATCH_SIGHTINGS: Final = 20_000
 
@@ -48,7 +48,7 @@ def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
     offset, problem = work.start, None
     try:
         now = os.stat(path)
-        with find_lines(
+        with FoundLines(
             path, *needles_of(work.log.layout), start=work.start, buffer=buffer
         ) as lines:
             for at, line in lines:

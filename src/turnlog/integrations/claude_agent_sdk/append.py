@@ -24,7 +24,7 @@ from turnlog.integrations.claude_agent_sdk.summaries import SessionSummaryFile
 from turnlog.records.codec import encode
 from turnlog.records.lenient_json import loads
 from turnlog.records.record import Unknown
-from turnlog.storage.lines import LINE_CAP
+from turnlog.storage.sources import LINE_CAP
 from turnlog.storage.writer import LogWriter, News
 
 _MAX_LINES: Final = 128

@@ -19,11 +19,10 @@ from msgspec import Struct
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.lenient_json import NotJson, loads
+from turnlog.storage import Closing
 from turnlog.storage.blobs import STUB, whole_line
-from turnlog.storage.context import Closing
-from turnlog.storage.lines import Splitter, split_lines
 from turnlog.storage.reader import Placed, lines_of_objects, pieces_of
-from turnlog.storage.sources import BrokenArchive, Source, open_source
+from turnlog.storage.sources import BrokenArchive, Source, Splitter, open_source, split_lines
 
 Entry = dict[str, Any]
 T = TypeVar("T")

@@ -30,8 +30,7 @@ from turnlog.integrations.claude_agent_sdk.keys import Key, place
 from turnlog.records.codec import encode
 from turnlog.records.lenient_json import loads
 from turnlog.storage.atomic_files import Folder, Unreadable, read_file
-from turnlog.storage.fingerprint import fingerprint_by
-from turnlog.storage.sources import Seekable, open_source
+from turnlog.storage.sources import Seekable, fingerprint_by, open_source
 
 DIRECTORY: Final = "summaries"
 _SDK: Final = "claude_agent_sdk"

@@ -32,7 +32,7 @@ from turnlog.sessions.reading.threads import main_tip, whole_thread
 from turnlog.sessions.reading.tree import Node
 from turnlog.sessions.session import Session, records_of, tree_of
 from turnlog.storage.blobs import STUB, decode_line
-from turnlog.storage.scan import find_lines
+from turnlog.storage.scan import FoundLines
 
 _MESSAGES: Final = frozenset(ROLES)
 _SAYS_SOMETHING: Final = RecordFilter(
@@ -191,7 +191,7 @@ def _logs(project: Project, session_id: str | None) -> Iterator[Path]:
 def _records_named(path: Path, uuid: str) -> Iterator[Record]:
     """Read the records of a log that bear *uuid*; only lines that name it are looked at."""
     needle = msgspec.json.encode(uuid) if uuid.isascii() else b'"uuid"'
-    for _, line in find_lines(path, needle, STUB):
+    for _, line in FoundLines(path, needle, STUB):
         record = decode_line(path, line) if isinstance(line, bytes) else None
         if isinstance(record, Record) and record.uuid == uuid:
             yield record

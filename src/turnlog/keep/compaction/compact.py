@@ -37,11 +37,10 @@ from turnlog.records.record import Record
 from turnlog.sessions.session import Session
 from turnlog.storage.atomic_files import put
 from turnlog.storage.blobs import Blob, blob_of, blob_place, whole_line
-from turnlog.storage.lines import LINE_CAP
 from turnlog.storage.logger import logger
 from turnlog.storage.reader import Placed, Reader
 from turnlog.storage.replace import Locked, chunks, failed, locked
-from turnlog.storage.sources import PlainSource, open_regular
+from turnlog.storage.sources import LINE_CAP, PlainSource, open_regular
 from turnlog.storage.system import read_at
 from turnlog.storage.writer import LOCK_TIMEOUT
 

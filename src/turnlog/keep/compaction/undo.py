@@ -27,9 +27,8 @@ from turnlog.formats import LogFile
 from turnlog.keep.compaction.compact import plain_logs, refuse_opened, refuse_running
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import STUB, whole_line
-from turnlog.storage.lines import LINE_CAP
 from turnlog.storage.replace import Locked, chunks, failed, locked
-from turnlog.storage.sources import open_regular
+from turnlog.storage.sources import LINE_CAP, open_regular
 from turnlog.storage.system import read_at
 from turnlog.storage.writer import LOCK_TIMEOUT
 

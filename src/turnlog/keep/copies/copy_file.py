@@ -31,8 +31,15 @@ from turnlog.formats.kept_copies import CONFLICTS, GENERATIONS, generation_copy,
 from turnlog.keep.catalog import Catalogue, KeptFile
 from turnlog.keep.copies.rebuild_catalog import adopted, generation_in_place
 from turnlog.storage.atomic_files import temporary_name
-from turnlog.storage.compressed import DIGEST_BYTES, Packed, Packer, check_packed
-from turnlog.storage.frames import BrokenFrame, FrameTable, read_table
+from turnlog.storage.compressed import (
+    DIGEST_BYTES,
+    BrokenFrame,
+    FrameTable,
+    Packed,
+    Packer,
+    check_packed,
+    read_table,
+)
 from turnlog.storage.sources import FramedSource, open_regular
 from turnlog.storage.system import read_at
 

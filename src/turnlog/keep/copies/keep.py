@@ -38,7 +38,7 @@ from turnlog.keep.copies.rebuild_catalog import adopt_all
 from turnlog.keep.copies.shortfall import has_every_record
 from turnlog.sessions.owners import is_subagent_log, owner_in
 from turnlog.storage.atomic_files import failure, make_directory
-from turnlog.storage.system import lock
+from turnlog.storage.locks import lock
 
 LOCK_TIMEOUT: Final = 60.0
 _WORKERS: Final = 2

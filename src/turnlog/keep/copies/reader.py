@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from turnlog.errors import BrokenCopy, NotFound
 from turnlog.keep.catalog import KeptFile
-from turnlog.storage.compressed import DIGEST_BYTES
-from turnlog.storage.frames import (
+from turnlog.storage.compressed import (
+    DIGEST_BYTES,
     FRAME_BYTES,
     BrokenFrame,
     Frames,

@@ -32,8 +32,8 @@ from turnlog.records.lenient_json import NotJson, loads_noting, walk_object
 from turnlog.records.record import Record
 from turnlog.sessions.reading.threads import main_thread, whole_thread
 from turnlog.sessions.reading.tree import Tree
-from turnlog.storage.lines import LINE_CAP
 from turnlog.storage.reader import Placed, pieces_of
+from turnlog.storage.sources import LINE_CAP
 
 if TYPE_CHECKING:
     from _hashlib import HASH

@@ -27,8 +27,8 @@ from turnlog.sessions.convert.translate import Translator
 from turnlog.sessions.dated import heads_a_log
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.writer import WRITER
-from turnlog.storage.lines import LINE_CAP
 from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.sources import LINE_CAP
 
 LAYOUTS: Final = get_args(LayoutName)
 

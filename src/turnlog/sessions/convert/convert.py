@@ -57,7 +57,7 @@ from turnlog.sessions.dated import anonymous_id, day_of, share_out
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.writer import WRITER
 from turnlog.storage.atomic_files import Unreadable, failure, open_file, put, read_file
-from turnlog.storage.scan import find_lines
+from turnlog.storage.scan import FoundLines
 from turnlog.storage.writer import LogWriter
 
 _NAME_MAX: Final = 255
@@ -187,7 +187,7 @@ def _project_name(layout: LayoutName, path: str, known: str | None) -> str:
 
 
 def _mentions(path: Path, name: bytes) -> bool:
-    with find_lines(path, name) as lines:
+    with FoundLines(path, name) as lines:
         return any(True for _ in lines)
 
 

@@ -27,8 +27,8 @@ from turnlog.sessions.dated import anonymous_id, heads_a_log
 from turnlog.sessions.owners import owner_in
 from turnlog.sessions.session import Session
 from turnlog.storage.atomic_files import size_at
-from turnlog.storage.follow import LogFollower, Restart
 from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.tail import LogFollower, Restart
 
 _POLL_SECONDS: Final = 0.2
 # New logs are searched less often than known ones are polled: it takes a walk.

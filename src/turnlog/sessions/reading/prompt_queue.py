@@ -28,7 +28,7 @@ from turnlog.records.blocks import text_in
 from turnlog.records.codec import decode
 from turnlog.records.meaning import is_news
 from turnlog.records.record import QueueOperation, Record
-from turnlog.storage.scan import find_lines
+from turnlog.storage.scan import FoundLines
 
 _NEEDLE: Final = b'"queue-operation"'
 # How the program's own notices began in earlier versions.
@@ -83,7 +83,7 @@ def queued_in(paths: Iterable[Path], session_id: str) -> list[QueuedPrompt]:
     queue = Queue()
     for path in paths:
         try:
-            for _, line in find_lines(path, _NEEDLE):
+            for _, line in FoundLines(path, _NEEDLE):
                 record = decode(line) if isinstance(line, bytes) else None
                 if isinstance(record, QueueOperation) and session_of(record) in (None, session_id):
                     queue.take(record)

@@ -32,8 +32,7 @@ from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.file_history import SessionFiles
 from turnlog.sessions.side_files.file_versions import content_of
 from turnlog.storage.atomic_files import Unreadable, changed_at, read_file, text_of
-from turnlog.storage.lines import Splitter
-from turnlog.storage.sources import BrokenArchive, open_source
+from turnlog.storage.sources import BrokenArchive, Splitter, open_source
 
 _KEYS: Final = (b'"planContent"', b'"planFilePath"', b'"plan"')
 _SLUG: Final = re.compile(rb'"slug"\s*:\s*"([^"\\]*)"')

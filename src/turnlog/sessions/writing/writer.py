@@ -34,9 +34,9 @@ from turnlog.sessions.totals import Account, SessionTotals
 from turnlog.sessions.writing import build
 from turnlog.sessions.writing.stamp import TREE_TYPES, RecordStamper, names_itself
 from turnlog.storage.atomic_files import size_at
+from turnlog.storage.locks import interrupted, is_owned, refuse_if_abandoned
 from turnlog.storage.reader import Placed, read_log, scan_log
 from turnlog.storage.tail import read_last
-from turnlog.storage.thread_lock import interrupted, is_owned, refuse_if_abandoned
 from turnlog.storage.writer import LOCK_TIMEOUT, Appended, Decide, Durability, LogWriter, News
 
 Method = TypeVar("Method", bound=Callable[..., Any])
