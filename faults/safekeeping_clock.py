@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, tzinfo
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from turnlog.keep.copies import commit
+from turnlog.keep.copies import copy_file
 
 from .safekeeping_world import World
 
@@ -47,7 +47,7 @@ TIMES = (
 
 def two_hours_later() -> None:
     """Let what was half made look as if nobody had touched it for long, in this process."""
-    commit.time = SimpleNamespace(time=lambda: time.time() + 7200)
+    copy_file.time = SimpleNamespace(time=lambda: time.time() + 7200)
 
 
 def _set_clock(by: timedelta) -> None:

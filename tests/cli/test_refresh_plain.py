@@ -33,7 +33,7 @@ HEAVY = (
     "turnlog.storage.tail",
     "turnlog.records.responses",
     "turnlog.sessions.writing.build",
-    "turnlog.sessions.dated",
+    "turnlog.sessions.owners",
 )
 IMPORTED = (
     "import os, sys; leave = os._exit\n"

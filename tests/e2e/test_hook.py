@@ -10,7 +10,8 @@ from e2e.orchard import ID
 from turnlog.formats import claude_log
 from turnlog.formats.claude_code.hooks import hooks_in
 from turnlog.formats.kept_copies import kept_copy, kept_place
-from turnlog.keep.schedule.install import carry_out, install_steps
+from turnlog.formats.settings_changes import carry_out
+from turnlog.keep.schedule import install_steps
 from turnlog.storage.compressed import unpack
 
 

@@ -8,8 +8,8 @@ import pytest
 from keep.archive.archives import flat_store, session_in, small_home
 from keep.orchard_store import ID, KEY
 from turnlog.keep.compaction.compact import compact
-from turnlog.keep.copies import commit
-from turnlog.keep.copies.commit import HOUR, sweep
+from turnlog.keep.copies import copy_file
+from turnlog.keep.copies.copy_file import HOUR, sweep
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.restore.restorable import find_restorable, mirrors
 from turnlog.keep.restore.restore import restore
@@ -24,13 +24,13 @@ PART = ".turnlog-0123456789abcdef.part"
 @pytest.fixture
 def later(monkeypatch):
     """Let two hours pass."""
-    now = commit.time.time()
+    now = copy_file.time.time()
 
     class Clock:
         def time(self):
             return now + 2 * HOUR
 
-    monkeypatch.setattr(commit, "time", Clock())
+    monkeypatch.setattr(copy_file, "time", Clock())
 
 
 def left_in(directory, name=PART):

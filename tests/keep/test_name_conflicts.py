@@ -11,8 +11,7 @@ import pytest
 
 from keep.keeping_world import new_world
 from turnlog.formats import find_logs, turnlog_home
-from turnlog.keep.catalog import CATALOGUE, Catalogue
-from turnlog.keep.copies.rebuild_catalog import adopt_all
+from turnlog.keep.catalog import CATALOGUE, Catalogue, adopt_all
 from turnlog.keep.restore.restorable import mirrors
 from turnlog.keep.trash.delete import delete_session, restore_from_trash
 from turnlog.keep.trash.trash import Trash

@@ -10,7 +10,7 @@ from turnlog.catalog.sessions import list_sessions
 from turnlog.errors import NotFound
 from turnlog.formats import Home
 from turnlog.index.connection import open_fresh
-from turnlog.sessions.dated import find_any_session
+from turnlog.sessions.owners import find_any_session
 from turnlog.sessions.session import Session
 
 OLD, NEW, WARM = (f"{n * 8}-aaaa-4aaa-8aaa-{n * 12}" for n in "123")

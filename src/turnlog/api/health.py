@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from turnlog.config import load_config
 from turnlog.formats import Home, Problem, find_everywhere, turnlog_home
 from turnlog.health.logs import Health, examine
-from turnlog.sessions.dated import find_any_session
+from turnlog.sessions.owners import find_any_session
 from turnlog.storage.logger import warn_of_settings
 from turnlog.storage.sources import LINE_CAP
 

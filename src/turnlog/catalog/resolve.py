@@ -69,7 +69,7 @@ def resolve_session_id(text: str | None, homes: Iterable[Home]) -> str | None:
         raise UsageError("a session has to be named", hint="give the beginning of its id")
     if text != LATEST:
         return text
-    from turnlog.sessions.dated import find_any_session
+    from turnlog.sessions.owners import find_any_session
 
     return find_any_session(tuple(homes), text)[0].session_id
 
@@ -104,7 +104,7 @@ def _called(name: str, homes: Iterable[Home]) -> set[str]:
 
 
 def _worked_in(log: LogFile) -> str | None:
-    from turnlog.sessions.head_tail import read_head_tail
+    from turnlog.sessions.metadata import read_head_tail
 
     try:
         return read_head_tail(log.path).summary.cwd

@@ -39,9 +39,8 @@ from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Linked
 from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.dated import day_of, is_other_project, read_day
-from turnlog.sessions.head_tail import read_head_tail
-from turnlog.sessions.owners import owner_in
+from turnlog.sessions.metadata import read_head_tail
+from turnlog.sessions.owners import day_of, is_other_project, owner_in, read_day
 from turnlog.sessions.state import SessionState, State, running_sessions
 from turnlog.storage.scan import FoundLines
 

@@ -188,7 +188,7 @@ def logs_named(
 ) -> Iterator[LogFile]:
     """Return the logs that *names* mean: files, directories, ids' beginnings or ``latest``."""
     from turnlog.formats import Home, all_homes, find_everywhere
-    from turnlog.sessions.dated import find_any_session
+    from turnlog.sessions.owners import find_any_session
 
     for name in names:
         path = Path(name)

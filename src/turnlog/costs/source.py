@@ -123,7 +123,7 @@ class IndexSource:
         known = db.execute(asked, (session,)).fetchone()
         if known is not None:
             return str(known[0])
-        from turnlog.sessions.head_tail import read_head_tail  # noqa: PLC0415 - Mostly it is known.
+        from turnlog.sessions.metadata import read_head_tail  # noqa: PLC0415 - Mostly it is known.
 
         asked = "SELECT path FROM logs WHERE session = ? AND kind = 'session' AND gone_at IS NULL"
         for (path,) in db.execute(asked, (session,)):

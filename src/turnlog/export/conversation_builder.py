@@ -43,7 +43,6 @@ from turnlog.records.record import Record, Spoken
 from turnlog.records.record import Result as ResultRecord
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import MetadataFold, TitleCandidates
-from turnlog.sessions.reading.branches import Branch, branches_of
 from turnlog.sessions.reading.subagents import (
     How,
     Subagent,
@@ -51,7 +50,7 @@ from turnlog.sessions.reading.subagents import (
     link_subagents,
     subagents_by_call,
 )
-from turnlog.sessions.reading.threads import main_thread, whole_thread
+from turnlog.sessions.reading.threads import Branch, branches_of, main_thread, whole_thread
 from turnlog.sessions.reading.tree import Gap, Node, Tree
 from turnlog.sessions.session import Session, opening_of, records_of, turns_of
 from turnlog.sessions.totals import usual_prices

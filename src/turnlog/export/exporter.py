@@ -26,9 +26,8 @@ from turnlog.formats import Home, LogFile, find_everywhere, turnlog_home
 from turnlog.formats.find import in_reading_order
 from turnlog.records.damage import Damage
 from turnlog.redact import gather_known, rules_from
-from turnlog.sessions.dated import share_out
-from turnlog.sessions.head_tail import last_activity
-from turnlog.sessions.owners import owner_in
+from turnlog.sessions.metadata import last_activity
+from turnlog.sessions.owners import owner_in, share_out
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import whole_line
 from turnlog.storage.logger import warn_of_settings

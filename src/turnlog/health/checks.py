@@ -48,11 +48,11 @@ from turnlog.keep.retention.agent_cleanup import (
     losses,
     period_of,
 )
-from turnlog.keep.retention.orphans import find_orphans
+from turnlog.keep.retention.expiry import find_orphans
 from turnlog.keep.session_files import SessionFileIndex
 from turnlog.keep.trash.trash import Trash
 from turnlog.records.record import Spoken
-from turnlog.sessions.dated import share_out
+from turnlog.sessions.owners import share_out
 from turnlog.sessions.side_files.todos import TodoList, all_todos
 from turnlog.sessions.state import Running, SessionState, marks_of, running_sessions
 from turnlog.storage.repair import Repair

@@ -34,7 +34,7 @@ from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.record_types import Format
 from turnlog.records.timestamps import instant
 from turnlog.redact import NO_RULES, Rules, Secret, find_secrets
-from turnlog.sessions.dated import anonymous_id
+from turnlog.sessions.owners import anonymous_id
 from turnlog.storage.atomic_files import size_at
 from turnlog.storage.blobs import STUB, whole_line
 from turnlog.storage.reader import Placed, read_log

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from turnlog.formats import LogFile
 from turnlog.records.record import Record
-from turnlog.sessions import head_tail
-from turnlog.sessions.dated import read_day
-from turnlog.sessions.metadata import MetadataFold, TitleCandidates, size_listed
+from turnlog.sessions.metadata import MetadataFold, TitleCandidates, read_head_tail, size_listed
+from turnlog.sessions.owners import read_day
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.tail import read_ends
 
@@ -71,7 +70,7 @@ def title_of(session_id: str, logs: Sequence[LogFile]) -> str | None:
     """Return a session's title; its logs are read as lists read them."""
     own = next((log for log in logs if log.kind == "session"), None)
     if own is not None:
-        return head_tail.read_head_tail(own.path).summary.title
+        return read_head_tail(own.path).summary.title
     fold = _ActivityFold()
     for log in logs:
         if log.kind == "day":

@@ -1,16 +1,19 @@
 """The catalog of one home's kept copies: what is kept, with sizes, times and digests.
 
 It is one file that is read at once, so that comparing sizes and times shows what needs keeping. It
-can be deleted: decompressing the copies rebuilds it. It is replaced atomically, and names that
-could leave the home are ignored.
+is replaced atomically, and names that could leave the home are ignored. If it is lost, or outdated
+by a kill between committing a copy and recording it, decompressing the copies rebuilds it; only the
+mtimes of the files stay unknown.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Container, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 from typing import Final
@@ -18,6 +21,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field, structs
 
+from turnlog.errors import LogLocked, TurnlogError
 from turnlog.formats import home_paths
 from turnlog.formats.home_paths import kept_root
 from turnlog.formats.kept_copies import (
@@ -36,14 +40,16 @@ from turnlog.formats.kept_copies import (
     prefixes,
     read_copy_name,
 )
-from turnlog.formats.walk import DirectoryWalk
-from turnlog.storage.atomic_files import put
-from turnlog.storage.compressed import digest_of
+from turnlog.formats.walk import DirectoryWalk, is_gone
+from turnlog.storage.atomic_files import failure, make_directory, put
+from turnlog.storage.compressed import Packed, digest_of, packed_at
+from turnlog.storage.locks import lock
 
 CATALOGUE: Final = "catalogue.json"
 HOME: Final = "home.json"
 LAST_RUN: Final = "last-run.json"
 VERSION: Final = 1
+LOCK_TIMEOUT: Final = 60.0
 
 
 class KeptFile(Struct, kw_only=True, frozen=True):
@@ -342,3 +348,153 @@ def kept_homes() -> Iterator[tuple[str, Path]]:
         home = home_of(place)
         if home is not None:
             yield home, place
+
+
+@contextmanager
+def lock_mirror(place: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
+    """Hold the lock of the mirror at *place*: one process at a time changes it."""
+    try:
+        make_directory(place)
+        path = place / ".lock"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError as error:
+        raise failure(error, place) from None
+    try:
+        if not lock(fd, timeout):
+            raise LogLocked(
+                f"another process is keeping copies in {place}",
+                path=place,
+                hint="wait until it is done, or look for another running turnlog",
+            )
+        yield
+    finally:
+        os.close(fd)
+
+
+def catalogued(place: Path, names: Iterable[str]) -> list[KeptFile]:
+    """Return the entries of these files in the catalog of the mirror at *place*."""
+    catalogue = Catalogue.load(place)
+    return [kept for name in sorted(names) for kept in catalogue.generations(name)]
+
+
+def forget_kept(place: Path, names: Iterable[str]) -> None:
+    """Remove entries of deleted copies from the catalog, while the mirror is locked."""
+    catalogue = Catalogue.load(place)
+    if not catalogue.is_sound:
+        return
+    is_changed = False
+    for name in names:
+        if name in catalogue.current and is_gone(catalogue.copy_of(catalogue.current[name])):
+            del catalogue.current[name]
+            is_changed = True
+        older = catalogue.older.pop(name, [])
+        left = [each for each in older if not is_gone(catalogue.copy_of(each))]
+        if left:
+            catalogue.older[name] = left
+        is_changed |= len(left) < len(older)
+    if is_changed:
+        catalogue.save()
+
+
+def remember_kept(place: Path, known: Sequence[KeptFile]) -> None:
+    """Add entries of restored copies to the catalog again."""
+    if not known or not place.is_dir():
+        return
+    with lock_mirror(place):
+        catalogue = Catalogue.load(place)
+        if not catalogue.is_sound:
+            return
+        for kept in known:
+            newest = max(each.generation for each in known if each.name == kept.name)
+            root = copy_root(place, kept.conflict)
+            if kept.generation == newest:
+                if kept_copy(root, kept.name).exists():  # Otherwise it was deleted again.
+                    catalogue.current.setdefault(kept.name, kept)
+            elif generation_copy(root, kept.generation, kept.name).exists():
+                older = catalogue.older.setdefault(kept.name, [])
+                if kept not in older:
+                    older.append(kept)
+        catalogue.save()
+
+
+def note_injured(place: Path, whole: Mapping[str, int]) -> None:
+    """Note that logs were replaced by these generations: later ones are of injured logs."""
+
+    def marked(kept: KeptFile, generation: int) -> KeptFile:
+        return structs.replace(kept, is_injured=kept.is_injured or kept.generation > generation)
+
+    with lock_mirror(place):
+        catalogue = Catalogue.load(place)
+        for name, generation in whole.items():
+            older = catalogue.older.get(name, [])
+            older[:] = [marked(kept, generation) for kept in older]
+            if name in catalogue.current:
+                catalogue.current[name] = marked(catalogue.current[name], generation)
+        if catalogue.is_sound:
+            catalogue.save()
+
+
+def adopted(path: Path, name: str, generation: int, conflict: int = 0) -> tuple[KeptFile, Packed]:
+    """Return the entry for the copy at *path* of the file *name*; raise BrokenCopy if damaged."""
+    packed = packed_at(path)
+    status = os.stat(path)
+    kept = KeptFile(
+        name=name,
+        generation=generation,
+        size_bytes=packed.size_bytes,
+        mtime_ns=0,
+        packed_bytes=status.st_size,
+        digests=packed.digests,
+        kept_at=datetime.fromtimestamp(status.st_mtime, UTC),
+        conflict=conflict,
+    )
+    return kept, packed
+
+
+def generation_in_place(catalogue: Catalogue, name: str) -> int:
+    """Return the generation number of the current or next copy: one after all earlier ones.
+
+    Copies on disk count too, since the catalog may not list them.
+    """
+    known = catalogue.current.get(name)
+    found = {each.generation for each in catalogue.older.get(name, ())}
+    root = catalogue.root_of(name)
+    paths = {number: generation_copy(root, number, name) for number in catalogue.numbers(root)}
+    found |= {number for number, path in paths.items() if os.path.lexists(path)}
+    newest = max(found, default=0)
+    if newest in paths and _is_one(paths[newest], kept_copy(root, name)):
+        return newest  # A kill left it with both its names.
+    return max(newest + 1, known.generation if known is not None else 1)
+
+
+def adopt_all(catalogue: Catalogue, but: Container[str] = ()) -> bool:
+    """Add entries for unlisted copies, *but* not those of some files.
+
+    Damaged ones stay unlisted, and ``verify`` reports them. Returns whether any were added.
+    """
+    has_adopted = False
+    copies = [
+        (copy, path)
+        for copy, path in catalogue.copies()
+        if is_inner_name(copy.name) and catalogue.known_name(copy, path) == copy.name
+    ]
+    for (conflict, number, name), path in copies:
+        known = {each.generation for each in catalogue.generations(name)}
+        if number is not None and number not in known:
+            with contextlib.suppress(TurnlogError, OSError):
+                kept, _ = adopted(path, name, number, conflict)
+                older = catalogue.older.setdefault(name, [])
+                older.append(kept)
+                older.sort(key=lambda each: each.generation)
+                has_adopted = True
+    for (conflict, number, name), path in copies:
+        if number is None and name not in catalogue.current and name not in but:
+            with contextlib.suppress(TurnlogError, OSError):
+                catalogue.claimed.setdefault(name, conflict)
+                kept, _ = adopted(path, name, generation_in_place(catalogue, name), conflict)
+                catalogue.current[name] = kept
+                catalogue.spellings.add(conflict, name)
+                older = catalogue.older.get(name, [])
+                older[:] = [each for each in older if each.generation != kept.generation]
+                has_adopted = True
+    return has_adopted

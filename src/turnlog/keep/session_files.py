@@ -16,14 +16,13 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from turnlog.formats import Home, LogName, Problem, find_logs, read_name
 from turnlog.formats.home_files import OF_SESSIONS, home_files, owner_of
 from turnlog.formats.kept_copies import KEPT_SUFFIX, kept_place, name_of_copy, read_copy_name
 from turnlog.formats.walk import DirectoryWalk, UnreadablePlace, reason_of
 from turnlog.keep.catalog import Catalogue
-from turnlog.keep.trash.entries import Tree
 from turnlog.sessions.owners import owner_in
 
 _ASIDE: Final = re.compile(r"\.(?:original|quarantine|replaced)-[0-9TZ.]+$|\.damaged-[0-9]+$")
@@ -214,3 +213,6 @@ def _order(belonging: SessionFile) -> tuple[int, str, str]:
     log = belonging.log
     rank = 0 if log is None else 2 if belonging.is_main_log else 1
     return rank, belonging.tree, belonging.name
+
+
+Tree = Literal["home", "kept"]

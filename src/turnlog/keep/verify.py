@@ -28,10 +28,14 @@ from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
 from turnlog.formats import Home, Problem, is_session_id
 from turnlog.formats.flat.meta import Meta, read_meta
 from turnlog.formats.home_files import HomeFile, home_files, owner_of
-from turnlog.keep.catalog import Catalogue, KeptFile
-from turnlog.keep.copies.compare import unpacked
-from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
-from turnlog.keep.copies.reader import Copy, describe_copy, file_begins_with, readable_parts
+from turnlog.keep.catalog import Catalogue, KeptFile, lock_mirror
+from turnlog.keep.copies.reader import (
+    Copy,
+    describe_copy,
+    file_begins_with,
+    readable_parts,
+    unpacked,
+)
 from turnlog.keep.restore.restorable import Mirror, log_in, mirrors
 from turnlog.storage.compressed import DIGEST_BYTES, BrokenFrame, Frames, read_table
 from turnlog.storage.sources import open_regular
@@ -285,7 +289,7 @@ class _Home:
         """Lock the mirror, if possible: in a read-only place, copies do not change."""
         with contextlib.ExitStack() as held:
             with contextlib.suppress(LogError, OSError):
-                held.enter_context(turn(self._mirror.place, LOCK_TIMEOUT))
+                held.enter_context(lock_mirror(self._mirror.place))
             yield
 
     def _count(
@@ -423,7 +427,7 @@ class _Home:
 
     def _doubt(self, known: KeptFile) -> bool:
         place = self._mirror.place
-        with turn(place, LOCK_TIMEOUT):
+        with lock_mirror(place):
             catalogue = Catalogue.load(place)
             if catalogue.current.get(known.name) != known:
                 return False

@@ -42,7 +42,7 @@ from turnlog.live.activity import (
 )
 from turnlog.live.rows import Row, known_rows, sums_of
 from turnlog.pricing.cost import Prices
-from turnlog.sessions.head_tail import read_head_tail
+from turnlog.sessions.metadata import read_head_tail
 from turnlog.sessions.state import SessionState, State
 
 RECENT: Final = timedelta(days=1)

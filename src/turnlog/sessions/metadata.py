@@ -3,27 +3,31 @@
 All of it except the pin, which is in the journal, comes from the log, so it cannot be outdated or
 lost.
 
-Lists read only the ends of logs (`head_tail`). So that a session has the same title everywhere,
-code that reads a whole log notes where each candidate for the title is, and ignores what lists
-ignore.
+Lists need hundreds of summaries, so they read only the ends of logs (`read_head_tail`), except if a
+log begins with a command such as /clear: then its first prompt is searched. So that a session has
+the same title everywhere, code that reads a whole log notes where each candidate for the title is,
+and ignores what lists ignore.
 """
 
 # No string annotations here: msgspec would have to evaluate them at every start.
 
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
-
-# No string annotations here: msgspec would have to evaluate them at every start.
 from os import PathLike
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
 
+from turnlog.errors import TurnlogError
+from turnlog.formats import LogFile
 from turnlog.records.record import Record, Summary
-from turnlog.records.record_types import Format, LastPrompt
+from turnlog.records.record_types import AiTitle, CustomTitle, Format, LastPrompt, Tag
 from turnlog.records.session_summary import SessionSummary, is_local_command
 from turnlog.sessions.state import SessionState, State
+from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.sources import ENDS_BYTES, Seekable, open_source
+from turnlog.storage.tail import Ends, read_ends
 
 
 class Metadata(Struct, frozen=True, kw_only=True):
@@ -143,3 +147,81 @@ def size_listed(path: str | PathLike[str]) -> int:
         return source.size_bytes if isinstance(source, Seekable) else 0
     finally:
         source.close()
+
+
+class HeadTail(NamedTuple):
+    """What both ends of a log say about its session."""
+
+    summary: SessionSummary
+    life: SessionState
+    ends: Ends
+
+
+def read_head_tail(
+    path: str | PathLike[str],
+    recall: Callable[[str | PathLike[str]], NamedTitle | None] | None = None,
+) -> HeadTail:
+    """Fold both ends of a log, with the lines they cut if those may hide a name or timestamp.
+
+    *recall* returns the names known from reading the log beyond its beginning; None if unread.
+    """
+    for with_cut_lines in (False, True):
+        ends = read_ends(path, with_cut_lines=with_cut_lines)
+        found, life = SessionSummary(), SessionState()
+        _fold(ends.head, found, life)
+        prompt, command = found.first_prompt, found.first_command
+        # The last prompt there is outdated, and summaries there are of earlier sessions.
+        found.last_prompt = found.summary = None
+        _fold(ends.tail, found, life)
+        if ends.is_whole:
+            break
+        if command:
+            found.first_prompt = prompt  # A prompt in the tail was not the first.
+        names = found.custom_title, found.ai_title, found.last_prompt, found.summary, prompt
+        if any(names) and any(record.at for record in ends.tail):
+            break
+    if recall is not None and not ends.is_whole and (named := recall(path)) is not None:
+        _take_names(named, found, {type(record) for record in ends.tail})
+    if is_local_command(found.first_command) and not (found.first_prompt or ends.is_whole):
+        found.first_prompt = _first_prompt(path)
+    return HeadTail(found, life, ends)
+
+
+def _first_prompt(path: str | PathLike[str]) -> str | None:
+    """Return the first prompt of a log that begins with a command such as /clear."""
+    seen = SessionSummary()
+    for item in read_log(path):
+        if item.offset >= PROMPT_BYTES:
+            break
+        if isinstance(item, Placed):
+            seen.take(item.record)
+            if seen.first_prompt:
+                break
+    return seen.first_prompt
+
+
+def _take_names(named: NamedTitle, found: SessionSummary, known: Collection[type[Record]]) -> None:
+    """Use the names *named* before the end of a log, unless the end has *known* new ones."""
+    if CustomTitle not in known:
+        found.custom_title = named.custom_title
+    if AiTitle not in known:
+        found.ai_title = named.ai_title
+    if Tag not in known:
+        found.tag = named.tag
+
+
+def last_activity(log: LogFile) -> datetime | None:
+    """Return when the session of a main log was last active; None if lists omit it."""
+    try:
+        found, life, ends = read_head_tail(log.path)
+    except (TurnlogError, OSError):
+        return None
+    if found.is_sidechain:
+        return None
+    return life.last_active_at or datetime.fromtimestamp(ends.changed_at, UTC)
+
+
+def _fold(records: Iterable[Record], found: SessionSummary, life: SessionState) -> None:
+    for record in records:
+        found.take(record)
+        life.take(record)

@@ -1,19 +1,104 @@
-"""Find the session of a log whose path does not show it, such as some subagents' logs."""
+"""Find the session that a log, or a record in a shared log, belongs to.
+
+A day's log, one per project and UTC day, holds the records of several sessions. A session consists
+of the records with its id, over one or more days, in order. Records without an id (early writers
+had none) form a session per day, called HASH/DATE after its log. The path of some subagents' logs
+does not name their session either; their records do.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
 from turnlog.errors import TurnlogError
-from turnlog.formats import Home, LogFile, find_everywhere
+from turnlog.formats import Home, LogFile, Problem, find_everywhere, find_session, read_name
 from turnlog.formats.find import only_one
+from turnlog.formats.walk import UnreadablePlace
+from turnlog.records.annotations import session_of
 from turnlog.records.codec import Envelope
-from turnlog.storage.reader import scan_log
+from turnlog.records.record import Record
+from turnlog.records.record_types import Format
+from turnlog.sessions.metadata import last_activity
+from turnlog.storage.reader import Placed, read_log, scan_log
+
+
+class DatedRecord(NamedTuple):
+    """A record of a day's log and its session."""
+
+    session_id: str
+    placed: Placed
+
+
+def find_any_session(
+    homes: Iterable[Home], text: str, *, problems: list[Problem] | None = None
+) -> tuple[LogFile, ...]:
+    """Return the logs of the session whose id begins with *text*, in any layout."""
+    return find_session(
+        homes, text, problems=problems, share_out=share_out, active_at=last_activity
+    )
+
+
+def read_day(log: LogFile) -> Iterator[DatedRecord]:
+    """Read a day's log; turnlog's heads in it belong to no session."""
+    nameless = anonymous_id(log)
+    for item in read_log(log.path):
+        if isinstance(item, Placed) and not heads_a_log(item.record):
+            yield DatedRecord(session_of(item.record) or nameless, item)
+
+
+def share_out(
+    days: Iterable[LogFile], problems: list[Problem] | None = None
+) -> dict[str, list[LogFile]]:
+    """Return the sessions in *days*, and for each its share of each log, by day.
+
+    The sessions are ordered by their last activity.
+    """
+    found: dict[str, list[LogFile]] = {}
+    for log in sorted(days, key=day_of):
+        by_activity: dict[str, None] = {}
+        try:
+            for dated in read_day(log):
+                by_activity.pop(dated.session_id, None)
+                by_activity[dated.session_id] = None
+        except (TurnlogError, OSError) as error:
+            if problems is not None:  # Its sessions are unknown.
+                problems.append(UnreadablePlace(log.path, str(error)))
+        for session_id in by_activity:
+            logs = found.pop(session_id, [])
+            if not logs or not is_other_project(logs[0], log):
+                logs.append(structs.replace(log, session_id=session_id))
+            found[session_id] = logs
+    return found
+
+
+def day_of(log: LogFile) -> str:
+    """Return the day in the name of a day's log."""
+    name = read_name(log.path.name)
+    return name.id if name is not None else ""
+
+
+def anonymous_id(log: LogFile) -> str:
+    """Return the id of the session formed by a day's records without an id."""
+    return f"{log.project_key or log.path.parent.name}/{day_of(log)}"
+
+
+def is_other_project(known: LogFile, log: LogFile) -> bool:
+    """Return whether two days' logs are of different homes or projects.
+
+    A copy of a session elsewhere is a duplicate, not a continuation.
+    """
+    return (known.home, known.project_key) != (log.home, log.project_key)
+
+
+def heads_a_log(record: Record) -> bool:
+    """Return whether *record* is the head of a shared log, which belongs to no session."""
+    return isinstance(record, Format) and record.session_id is None and record.event is None
+
 
 MARK: Final = "turnlog"
 """The type of turnlog's own records, which do not belong to a session."""

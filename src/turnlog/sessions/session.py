@@ -20,9 +20,8 @@ from turnlog.errors import AmbiguousSession, NotFound
 from turnlog.formats import Home, LayoutName, LogFile, find_logs
 from turnlog.records.record import Record
 from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.dated import find_any_session, read_day
 from turnlog.sessions.metadata import Metadata, MetadataFold, TitleCandidates, size_listed
-from turnlog.sessions.owners import find_orphaned_subagents, owner_in
+from turnlog.sessions.owners import find_any_session, find_orphaned_subagents, owner_in, read_day
 from turnlog.sessions.reading.prompt_queue import QueuedPrompt, queued_in
 from turnlog.sessions.reading.subagents import Subagent, Traces, link_subagents
 from turnlog.sessions.reading.threads import main_thread, whole_thread
@@ -374,3 +373,39 @@ def _agents_next_to(main: LogFile, session_id: str) -> Iterator[LogFile]:
             and owner_in(log.path) == session_id
         ):
             yield log
+
+
+class LostSession(Session):
+    """What is left of a session. It has no messages of its own."""
+
+    @property
+    def layout(self) -> LayoutName:
+        """The layout of the logs that are left."""
+        return self.logs[0].layout
+
+    @cached_property
+    def facts(self) -> MetadataFold:
+        """When and where its subagents worked; its title and messages are lost."""
+        seen = MetadataFold()
+        for log in self.logs:
+            for item in self.read(log):
+                seen.take(item.record)
+        seen_summary, life = seen.summary, seen.life
+        summary = SessionSummary(
+            started_at=seen_summary.started_at,
+            last_active_at=seen_summary.last_active_at,
+            cwd=seen_summary.cwd,
+            git_branch=seen_summary.git_branch,
+            version=seen_summary.version,
+            models=seen_summary.models,
+        )
+        return MetadataFold(summary=summary, life=life)
+
+    @cached_property
+    def tree(self) -> Tree:
+        return Tree(())
+
+
+def readable_session(session: Session) -> Session:
+    """Return *session* in a readable form: by its subagents alone, if its main log is gone."""
+    return session if session.main_logs else LostSession(session.id, session.logs)

@@ -29,7 +29,7 @@ from turnlog.formats import Home, find_everywhere
 from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep.archive.archives import Archives
 from turnlog.keep.catalog import Catalogue
-from turnlog.keep.copies import compare
+from turnlog.keep.copies import reader
 from turnlog.storage.writer import LogWriter
 
 pytestmark = pytest.mark.usefixtures("own")
@@ -284,14 +284,14 @@ def test_a_log_that_was_rewritten_behind_our_back_begins_anew(home, parts):
 
 
 def test_a_copy_that_does_not_read_back_removes_nothing(home, parts, monkeypatch):
-    real = compare.open_source
+    real = reader.open_source
 
     def other(path, *more):
         if str(path).endswith(f"{ID}.jsonl.zst"):
             path = kept_copy(kept_place(home), f"todos/{ID}-agent-{ID}.json")
         return real(path, *more)
 
-    monkeypatch.setattr(compare, "open_source", other)
+    monkeypatch.setattr(reader, "open_source", other)
     with pytest.raises(BrokenCopy):
         session_in(home).archive(remove=True)
     assert there(home, parts) == parts

@@ -134,7 +134,7 @@ def test_an_original_that_cannot_be_removed_is_named_and_said_to_be_archived(fre
     def refuse(*_):
         raise refused
 
-    monkeypatch.setattr("turnlog.keep.archive.kept.remove_compared", refuse)
+    monkeypatch.setattr("turnlog.keep.archive.archive.remove_compared", refuse)
     with pytest.raises(WriteFailed, match="cannot be removed: permission denied") as caught:
         session_in(home).archive(remove=True)
     assert str(caught.value.path).endswith(MAIN)

@@ -23,8 +23,8 @@ from turnlog.errors import LogError, LogLocked, StorageFull, TurnlogError, Write
 from turnlog.formats import Home
 from turnlog.formats.home_files import home_files
 from turnlog.formats.kept_copies import generation_copy, kept_copy, kept_place
-from turnlog.keep.catalog import CATALOGUE, Catalogue, last_run_at
-from turnlog.keep.copies.keep import keep, turn
+from turnlog.keep.catalog import CATALOGUE, Catalogue, last_run_at, lock_mirror
+from turnlog.keep.copies.keep import keep
 from turnlog.storage.compressed import unpack
 
 FRAME = 1024
@@ -775,7 +775,7 @@ def test_a_mirror_that_cannot_be_made_is_a_typed_failure(world, monkeypatch):
 
 def test_whoever_waits_too_long_is_told(world):
     fill(world)
-    with turn(world.place, 1), pytest.raises(LogLocked) as raised:
+    with lock_mirror(world.place, 1), pytest.raises(LogLocked) as raised:
         keep([world.home], lock_timeout=0.05)
     assert raised.value.hint
     world.keep()

@@ -415,7 +415,7 @@ def test_a_kill_between_the_two_names_of_a_copy_makes_no_second_generation(world
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("turnlog.keep.copies.commit.os.replace", replace)
+        patch.setattr("turnlog.keep.copies.copy_file.os.replace", replace)
         with pytest.raises(Killed):
             keep([world.home])
     assert generation_copy(world.place, 1, LOG).exists()
@@ -431,7 +431,7 @@ def test_generations_are_copied_where_there_are_no_links(world, monkeypatch):
     def link(*_arguments, **_how):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("turnlog.keep.copies.commit.os.link", link)
+    monkeypatch.setattr("turnlog.keep.copies.copy_file.os.link", link)
     for number in range(4):
         world.put(LOG, line(f"life {number} ") * 30)
         world.keep()

@@ -30,7 +30,7 @@ from turnlog.errors import LogError, StorageFull, TurnlogError, UsageError, Writ
 from turnlog.formats import Home
 from turnlog.formats.kept_copies import kept_copy, kept_place
 from turnlog.keep.catalog import Catalogue
-from turnlog.keep.copies import compare
+from turnlog.keep.copies import reader
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.retention import retention
 from turnlog.keep.retention.policy import Policy, ProjectRule, policy_from
@@ -470,14 +470,14 @@ def test_what_has_no_copy_that_is_as_it_is_stays(home, own):
 
 def test_a_copy_that_never_reads_back_lets_nothing_go_and_is_told(home, own, monkeypatch):
     before = files(home.path)
-    real = compare.open_source
+    real = reader.open_source
 
     def other(path, *more):
         if str(path).endswith(f"{ID}.jsonl.zst"):
             path = kept_copy(kept_place(home), f"todos/{ID}-agent-{ID}.json")
         return real(path, *more)
 
-    monkeypatch.setattr(compare, "open_source", other)
+    monkeypatch.setattr(reader, "open_source", other)
     report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
     assert ids(report.sessions) == [OTHER]
     assert "does not read back" in reasons(report)[ID]

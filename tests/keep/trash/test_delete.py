@@ -37,11 +37,10 @@ from turnlog.errors import (
 from turnlog.formats import Home
 from turnlog.formats.flat.registry import read_index
 from turnlog.formats.kept_copies import kept_place
-from turnlog.keep.catalog import Catalogue
+from turnlog.keep.catalog import Catalogue, remember_kept
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.retention.retention import reset_project
 from turnlog.keep.session_files import SessionFileIndex
-from turnlog.keep.trash.bookkeeping import remember_kept
 from turnlog.keep.trash.delete import DeletionTerms, delete_session, restore_from_trash
 from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.environment import process

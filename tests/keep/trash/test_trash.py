@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from keep.orchard_store import ID, KEY, Broken, fails_at, files, in_trash, make, put
 from turnlog.errors import LogError, LogLocked, NotALog, StorageFull, TurnlogError, UsageError
-from turnlog.keep.trash.entries import FileToTrash
-from turnlog.keep.trash.trash import Trash
+from turnlog.keep.trash.trash import FileToTrash, Trash
 from turnlog.sessions.journal import Journal
 from turnlog.storage.locks import lock
 

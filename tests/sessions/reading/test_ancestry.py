@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from sessions.shapes import logs
 from sessions.trees import names, record, tree
 from turnlog.errors import NotFound, UsageError
-from turnlog.sessions.reading.ancestry import Lineage, find_record
 from turnlog.sessions.reading.threads import whole_thread
-from turnlog.sessions.reading.tree import GapReason
+from turnlog.sessions.reading.tree import GapReason, Lineage, find_record
 
 
 def boundary(uuid, named):

@@ -4,9 +4,8 @@ from hypothesis import given
 
 from sessions.shapes import logs
 from sessions.trees import answer, call, placed, record, result, tree
-from turnlog.sessions.reading.branches import branches_of
 from turnlog.sessions.reading.subagents import Traces
-from turnlog.sessions.reading.threads import main_tip, whole_thread
+from turnlog.sessions.reading.threads import branches_of, main_tip, whole_thread
 
 
 def test_one_conversation_is_one_branch_whatever_hangs_beside_it():

@@ -9,9 +9,9 @@ from sessions.homes import PROJECT, delta, edit, kept, log, make_home, prompt, s
 from turnlog.errors import LogError, NotFound, UsageError
 from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.file_changes import OUTSIDE, safe_parts, shown_path, whole_path
-from turnlog.sessions.side_files.file_history import SessionFiles
-from turnlog.sessions.side_files.file_versions import (
+from turnlog.sessions.side_files.file_history import (
     DIFF_LIMIT,
+    SessionFiles,
     VersionOutcome,
     content_of,
     diff_of,

@@ -17,9 +17,12 @@ from msgspec.structs import replace
 from turnlog.cli.options import csv_option, home_option, json_option, show_json
 from turnlog.cli.terminal.console import console, counted, safe, safe_text, short_path, size, when
 from turnlog.errors import UsageError
-from turnlog.sessions.side_files.file_history import FileAt, SessionFiles, TouchedFile, Version
-from turnlog.sessions.side_files.file_versions import (
+from turnlog.sessions.side_files.file_history import (
+    FileAt,
     RestoredVersion,
+    SessionFiles,
+    TouchedFile,
+    Version,
     VersionOutcome,
     content_of,
     diff_of,
@@ -31,8 +34,7 @@ from turnlog.storage.atomic_files import text_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.sessions.side_files.file_history import Version
-    from turnlog.sessions.side_files.file_versions import RestoredVersion
+    from turnlog.sessions.side_files.file_history import RestoredVersion, Version
 
 
 class EditRow(Struct, kw_only=True):

@@ -109,7 +109,7 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
     """
     from turnlog.api.store import Store
     from turnlog.formats import all_homes, turnlog_home
-    from turnlog.sessions.reading.lost_main_log import readable_session
+    from turnlog.sessions.session import readable_session
 
     store = Store(all_homes(homes), turnlog_home())
     session = readable_session(store.session(name))
@@ -129,7 +129,7 @@ def describe(
 
     *pins* are the ids of those that are pinned, *running* what its program left about itself.
     """
-    from turnlog.sessions.reading.branches import branches_of
+    from turnlog.sessions.reading.threads import branches_of
     from turnlog.sessions.state import recency
 
     alive = running is not None and running.is_alive

@@ -104,7 +104,7 @@ def command(
     """
     from turnlog.errors import UsageError
     from turnlog.formats import all_homes
-    from turnlog.sessions.dated import find_any_session
+    from turnlog.sessions.owners import find_any_session
     from turnlog.sessions.side_files.plans import find_plans, with_kept_versions
 
     if digest is not None and name is None:

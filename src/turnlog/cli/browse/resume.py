@@ -19,7 +19,7 @@ from turnlog.api.recent_sessions import RecentSession, RecentSessions, recent_se
 from turnlog.cli.options import home_option, json_option, project_option, show_json
 from turnlog.errors import NotFound, UsageError
 from turnlog.records.record import Linked
-from turnlog.sessions.head_tail import read_head_tail
+from turnlog.sessions.metadata import read_head_tail
 from turnlog.sessions.session import Session
 from turnlog.text import inert
 

@@ -106,8 +106,7 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     """
     _check(options)
     from turnlog.formats import all_homes
-    from turnlog.sessions.reading.lost_main_log import readable_session
-    from turnlog.sessions.session import Session
+    from turnlog.sessions.session import Session, readable_session
 
     places = all_homes(homes)
     session = readable_session(Session.find(places, name))

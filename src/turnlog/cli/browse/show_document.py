@@ -12,10 +12,10 @@ from turnlog.cli.browse.show_selection import Pair, SessionSelection, ViewName
 from turnlog.records.blocks import TextBlock, ThinkingBlock
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Assistant, Call, Linked, Record, Result, Spoken
-from turnlog.sessions.reading.branches import branches_of
 from turnlog.sessions.reading.context import Context
 from turnlog.sessions.reading.context import SummaryKind as DigestKind
 from turnlog.sessions.reading.subagents import Subagent
+from turnlog.sessions.reading.threads import branches_of
 from turnlog.sessions.reading.tree import Gap, GapReason, Node
 from turnlog.sessions.session import Session
 from turnlog.text import utf8_safe

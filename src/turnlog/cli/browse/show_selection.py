@@ -15,13 +15,12 @@ from msgspec import Struct, field
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.records.record import Linked, Record
-from turnlog.sessions.reading.ancestry import Lineage, find_record
 from turnlog.sessions.reading.context import Context, context_of
 from turnlog.sessions.reading.filters import EVERYTHING, RecordFilter
 from turnlog.sessions.reading.ranges import ThreadRange, last_of, numbered, range_of
 from turnlog.sessions.reading.subagents import Subagent
 from turnlog.sessions.reading.threads import whole_thread, with_parallel
-from turnlog.sessions.reading.tree import Gap, Node, Tree
+from turnlog.sessions.reading.tree import Gap, Lineage, Node, Tree, find_record
 from turnlog.sessions.session import Session
 from turnlog.storage.reader import Placed
 from turnlog.storage.tail import read_last

@@ -175,7 +175,7 @@ def _show_csv(document: TodosDocument) -> None:
 def _session_id(homes: tuple[Home, ...], name: str, lists: list[TodoList]) -> str:
     """Find the session that *name* means, also one of which only todos or tasks are left."""
     from turnlog.errors import NotFound
-    from turnlog.sessions.dated import find_any_session
+    from turnlog.sessions.owners import find_any_session
     from turnlog.sessions.side_files.todos import sessions_with_tasks
 
     try:

@@ -253,7 +253,7 @@ class InstallDocument(Struct, kw_only=True):
 
 def install(homes: tuple[str, ...], *, is_agreed: bool, as_json: bool) -> int:
     """Have keeping done by itself, once somebody agreed."""
-    from turnlog.keep.schedule.install import install_steps, passing_place, program
+    from turnlog.keep.schedule import install_steps, passing_place, program
 
     steps = install_steps(homes)
     if as_json:
@@ -270,7 +270,7 @@ def install(homes: tuple[str, ...], *, is_agreed: bool, as_json: bool) -> int:
 
 def uninstall(homes: tuple[str, ...], *, is_agreed: bool, as_json: bool) -> int:
     """Take away what was set up, once somebody agreed."""
-    from turnlog.keep.schedule.install import uninstall_steps
+    from turnlog.keep.schedule import uninstall_steps
 
     steps = uninstall_steps(homes)
     if as_json:

@@ -378,7 +378,7 @@ def _part_row(session: Restorable, name: str) -> PartRow:
 
 
 def _title(session: Restorable) -> str | None:
-    from turnlog.sessions.head_tail import read_head_tail
+    from turnlog.sessions.metadata import read_head_tail
 
     try:
         for name in session.mains[-1:]:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.formats import Home
-    from turnlog.keep.retention.expiry import ExpiredSession
-    from turnlog.keep.retention.orphans import Orphan
+    from turnlog.keep.retention.expiry import ExpiredSession, Orphan
     from turnlog.keep.retention.retention import RetentionReport
 
 

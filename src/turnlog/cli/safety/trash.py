@@ -23,8 +23,7 @@ from turnlog.cli.options import (
 from turnlog.records.date_expressions import is_between
 
 if TYPE_CHECKING:
-    from turnlog.keep.trash.entries import TrashedSession
-    from turnlog.keep.trash.trash import Trash
+    from turnlog.keep.trash.trash import Trash, TrashedSession
 
 
 What = Literal["list", "restore", "empty"]

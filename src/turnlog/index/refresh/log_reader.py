@@ -79,7 +79,7 @@ class LogReading:
         self._is_day = work.log.kind == "day"
         self._nameless = ""
         if self._is_day and isinstance(work.log, LogFile):
-            from turnlog.sessions.dated import anonymous_id  # noqa: PLC0415 - Days are few.
+            from turnlog.sessions.owners import anonymous_id  # noqa: PLC0415 - Days are few.
 
             self._nameless = anonymous_id(work.log)
         self._is_fast = work.log.layout == "claude" and not self._is_day
@@ -205,7 +205,7 @@ class LogReading:
         self.folded.traces.see(Placed(record, offset, length, 0))
         if self._is_day:
             from turnlog.records.annotations import session_of  # noqa: PLC0415
-            from turnlog.sessions.dated import heads_a_log  # noqa: PLC0415
+            from turnlog.sessions.owners import heads_a_log  # noqa: PLC0415
 
             if heads_a_log(record):
                 return

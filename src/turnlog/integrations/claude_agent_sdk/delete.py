@@ -22,16 +22,14 @@ from turnlog.formats.walk import refuse_unreadable
 from turnlog.integrations.claude_agent_sdk.find import PACKED, find_log, subpath_in
 from turnlog.integrations.claude_agent_sdk.keys import Key, place
 from turnlog.keep.activity import title_of
-from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
+from turnlog.keep.catalog import catalogued, forget_kept, lock_mirror
 from turnlog.keep.file_moves import Spot, locked, remove_empty
 from turnlog.keep.restore.restorable import project_of
 from turnlog.keep.retention.policy import load_grace
 from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
-from turnlog.keep.trash.bookkeeping import catalogued, forget_kept
 from turnlog.keep.trash.delete import ASKED
-from turnlog.keep.trash.entries import FileToTrash
-from turnlog.keep.trash.trash import Trash, interruption_message
+from turnlog.keep.trash.trash import FileToTrash, Trash, interruption_message
 from turnlog.storage.writer import LOCK_TIMEOUT as WRITERS_TIMEOUT
 
 _PAUSE: Final = 0.01
@@ -64,7 +62,7 @@ def _delete(root: Path, key: Key) -> None:
         for name in main:
             held.enter_context(locked(Spot(Path(home), name)))
         if kept:
-            held.enter_context(turn(copies, LOCK_TIMEOUT))
+            held.enter_context(lock_mirror(copies))
         _refuse_if_running(root, key)
         Trash(own).discard(
             key.session,

@@ -29,7 +29,7 @@ from turnlog.keep.archive.flat import unpack_in_place
 from turnlog.keep.catalog import find_copy
 from turnlog.keep.restore.restorable import Restorable, mirrors, project_of
 from turnlog.keep.restore.restore import restore
-from turnlog.sessions.head_tail import read_head_tail
+from turnlog.sessions.metadata import read_head_tail
 
 PACKED: Final = (".zst", ".gz")
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)

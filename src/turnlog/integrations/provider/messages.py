@@ -20,7 +20,6 @@ from turnlog.errors import NotFound, UsageError
 from turnlog.integrations.provider.chat_messages import ROLES, ChatMessage
 from turnlog.integrations.provider.places import Project, check_ids, find_log, logs_in
 from turnlog.records.record import Record, System
-from turnlog.sessions.reading.ancestry import Lineage
 from turnlog.sessions.reading.filters import (
     RecordFilter,
     between,
@@ -29,7 +28,7 @@ from turnlog.sessions.reading.filters import (
     without_tools,
 )
 from turnlog.sessions.reading.threads import main_tip, whole_thread
-from turnlog.sessions.reading.tree import Node
+from turnlog.sessions.reading.tree import Lineage, Node
 from turnlog.sessions.session import Session, records_of, tree_of
 from turnlog.storage.blobs import STUB, decode_line
 from turnlog.storage.scan import FoundLines

@@ -28,8 +28,8 @@ from turnlog.formats.flat.files import hold_directory, set_aside
 from turnlog.formats.flat.meta import LiveMeta, Meta, find_log, read_meta
 from turnlog.formats.flat.registry import update_registry, write_meta
 from turnlog.formats.walk import DirectoryWalk
-from turnlog.keep.copies.commit import HOUR, sweep
-from turnlog.keep.copies.compare import (
+from turnlog.keep.copies.copy_file import HOUR, sweep
+from turnlog.keep.copies.reader import (
     Comparison,
     Content,
     broken,

@@ -18,29 +18,42 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field, structs
 
-from turnlog.errors import LogError, LogLocked, StorageFull
+from turnlog.errors import LogError, StorageFull
 from turnlog.formats import Home, Problem, read_name
 from turnlog.formats.home_files import HomeFile, home_files, owner_of
 from turnlog.formats.home_paths import kept_path
 from turnlog.formats.kept_copies import copy_roots, generation_copy, kept_copy
-from turnlog.keep.catalog import HOME, Catalogue, note_home, note_run
-from turnlog.keep.copies.commit import place_all, sweep, sweep_beneath
-from turnlog.keep.copies.copy_file import NewCopy, NotKept, discard, make_copy, refused_name
+from turnlog.keep.catalog import (
+    HOME,
+    LOCK_TIMEOUT,
+    Catalogue,
+    adopt_all,
+    lock_mirror,
+    note_home,
+    note_run,
+)
+from turnlog.keep.copies.copy_file import (
+    NewCopy,
+    NotKept,
+    discard,
+    make_copy,
+    place_all,
+    refused_name,
+    sweep,
+    sweep_beneath,
+)
 from turnlog.keep.copies.reader import Copy, begins_with
-from turnlog.keep.copies.rebuild_catalog import adopt_all
 from turnlog.keep.copies.shortfall import has_every_record
 from turnlog.sessions.owners import is_subagent_log, owner_in
 from turnlog.storage.atomic_files import failure, make_directory
-from turnlog.storage.locks import lock
 
-LOCK_TIMEOUT: Final = 60.0
 _WORKERS: Final = 2
 _AHEAD: Final = 128  # Files copied while those before them are synced.
 # Files per batch: many syncs at once cost little more than one.
@@ -99,7 +112,7 @@ def keep(
     for home, files, is_whole in found:
         place = Path(kept_path(os.fspath(home), to_keep=True))
         if files or place.is_dir():
-            with turn(place, lock_timeout):
+            with lock_mirror(place, lock_timeout):
                 look = _HomeListing(home, place, files, sessions, is_whole and sessions is None)
                 _keep_home(look, run, steps=steps, room=room)
     room.check()
@@ -170,27 +183,6 @@ class _Room:
                 errno=self._errno,
                 hint="make room and try again; all the rest is kept",
             )
-
-
-@contextmanager
-def turn(place: Path, timeout: float) -> Iterator[None]:
-    """Hold the mirror's lock: one process at a time changes it."""
-    try:
-        make_directory(place)
-        path = place / ".lock"
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-    except OSError as error:
-        raise failure(error, place) from None
-    try:
-        if not lock(fd, timeout):
-            raise LogLocked(
-                f"somebody else is keeping copies in {place}",
-                path=place,
-                hint="wait until it is done, or look for another turnlog that runs",
-            )
-        yield
-    finally:
-        os.close(fd)
 
 
 class _HomeListing(Struct):

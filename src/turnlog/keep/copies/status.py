@@ -21,7 +21,7 @@ from turnlog.formats.settings_changes import Kind, State, Step
 from turnlog.keep.catalog import Catalogue, find_copy, kept_homes, last_run_at
 from turnlog.keep.copies.keep import changed_files, is_main_log, owner_of_file
 from turnlog.keep.retention.agent_cleanup import CleanupPeriod, Loss, is_cleaned, losses, period_of
-from turnlog.keep.schedule.install import install_steps
+from turnlog.keep.schedule import install_steps
 from turnlog.sessions.owners import is_subagent_log
 
 WITHIN_DAYS = 7

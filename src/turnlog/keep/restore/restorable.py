@@ -25,8 +25,7 @@ from turnlog.keep.archive.archives import is_flat_archive
 from turnlog.keep.catalog import Catalogue, home_of, kept_homes
 from turnlog.keep.copies.reader import Copy, begins_with, describe_copy
 from turnlog.keep.restore.relocate import project_in, split
-from turnlog.sessions.dated import share_out
-from turnlog.sessions.owners import is_subagent_log, owner_in
+from turnlog.sessions.owners import is_subagent_log, owner_in, share_out
 from turnlog.sessions.side_files.plans import traces_of
 from turnlog.storage.sources import open_source
 from turnlog.storage.tail import read_ends

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from turnlog.errors import BrokenCopy, LogError, TurnlogError, UsageError, WriteFailed
 from turnlog.keep.catalog import KeptFile
-from turnlog.keep.copies.commit import HOUR, sweep
+from turnlog.keep.copies.copy_file import HOUR, sweep
 from turnlog.keep.copies.reader import Copy, content, describe_copy, readable_parts
 from turnlog.keep.copies.shortfall import Contents, carried_over
 from turnlog.keep.restore.relocate import Move, Relocation, shape_of

@@ -1,9 +1,15 @@
-"""Find the expired sessions of a home, and those that are old enough but spared.
+"""Find the expired sessions of a home, those that are old enough but spared, and orphans.
 
 A session's age is that of its latest record; mtimes count only if no record has a timestamp. It has
 expired when ``now - last >= days``. It is spared by a pin, a program that runs or writes it, files
 touched within the hour, a setting of its project, or an unreadable log or place in its home.
-Sessions that share the logs of days expire together or not at all. Nothing is changed here.
+Sessions that share the logs of days expire together or not at all.
+
+Orphans are files of a session that does not exist: todos, tasks, file history, environments, and
+directories of subagents and tool results stay when an agent cleans up, or crashes before it writes
+a log. A session exists if any home has a main log of it, or turnlog keeps a copy of one. Files
+touched within a day, or of a running session, are not orphans yet: an agent creates them before its
+log. Nothing is changed here.
 """
 
 from __future__ import annotations
@@ -16,7 +22,8 @@ from typing import Final
 from msgspec import Struct
 
 from turnlog.errors import LogLocked, TurnlogError
-from turnlog.formats import Home, LogFile, Problem, find_logs
+from turnlog.formats import Home, LogFile, Problem, find_logs, is_session_id
+from turnlog.formats.home_files import OF_SESSIONS
 from turnlog.formats.projects import is_within
 from turnlog.formats.walk import UnreadablePlace
 from turnlog.keep.activity import LastActivity, activity_from_ends, activity_of
@@ -24,8 +31,8 @@ from turnlog.keep.retention.policy import Policy
 from turnlog.keep.running import refuse_if_running
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.keep.trash.delete import files_to_delete, home_name
-from turnlog.sessions.dated import share_out
-from turnlog.sessions.owners import owner_in
+from turnlog.records.timestamps import instant_of_ns
+from turnlog.sessions.owners import owner_in, share_out
 
 TOUCHED: Final = timedelta(hours=1)
 UNMOUNTED: Final = "perhaps a volume is not mounted"
@@ -255,3 +262,101 @@ def sharers(sessions: dict[str, list[LogFile]]) -> Iterator[list[str]]:
 
 def _days(logs: Iterable[LogFile]) -> Iterator[str]:
     return (os.fspath(log.path) for log in logs if log.kind == "day")
+
+
+REST: Final = timedelta(days=1)
+"""How long an orphan must not have been touched."""
+
+_IN_PROJECTS: Final = {"subagents": "subagents", "tool-results": "tool results"}
+
+
+class Orphan(Struct, kw_only=True, frozen=True):
+    """What is left in one home of a session that does not exist."""
+
+    id: str
+    home: str
+    kinds: list[str]
+    """Its kinds: todos, tasks, file-history, subagents, …"""
+    files: int
+    size_bytes: int
+    changed_at: datetime | None
+    """The newest mtime of its files."""
+    trash: str | None = None
+    """Its name in the trash, once it is there."""
+
+
+def find_orphans(
+    belongings: SessionFileIndex, sessions: Iterable[str], *, now: datetime, rest: timedelta = REST
+) -> list[Orphan]:
+    """Return the files of a home that belong to none of *sessions*, existing or running."""
+    known = set(sessions)
+    found = []
+    for owner in belongings.owners:
+        files = [each for each in belongings.of(owner) if each.tree == "home"]
+        if owner in known or not files:
+            continue
+        changed_at = _changed_at(files)
+        if changed_at is not None and now - changed_at >= rest:
+            found.append(
+                Orphan(
+                    id=owner,
+                    home=os.path.realpath(belongings.home),
+                    kinds=sorted({_kind(each) for each in files}),
+                    files=len(files),
+                    size_bytes=sum(each.size_bytes for each in files),
+                    changed_at=changed_at,
+                )
+            )
+    return found
+
+
+def empty_directories(
+    belongings: SessionFileIndex, sessions: Iterable[str], *, now: datetime, rest: timedelta = REST
+) -> list[str]:
+    """Return the names of empty directories in a home that were made for sessions."""
+    known = set(sessions)
+    top = os.path.realpath(belongings.home)
+    places = [(each, known) for each in OF_SESSIONS]
+    return [
+        f"{place}/{name}"
+        for place, used in places
+        for name in _empty_in(os.path.join(top, place), now - rest)
+        if is_session_id(name) and name not in used
+    ]
+
+
+def empty_projects(belongings: SessionFileIndex, *, now: datetime, rest: timedelta) -> list[str]:
+    """Return the names of empty project directories."""
+    top = os.path.realpath(belongings.home)
+    return [f"projects/{each}" for each in _empty_in(os.path.join(top, "projects"), now - rest)]
+
+
+def _empty_in(directory: str, before: datetime) -> Iterator[str]:
+    """Yield the subdirectories that are empty, and have been since *before*."""
+    try:
+        with os.scandir(directory) as listing:
+            inner = sorted(
+                (each for each in listing if each.is_dir(follow_symlinks=False)),
+                key=lambda each: each.name,
+            )
+    except OSError:
+        return
+    for each in inner:
+        try:
+            at = instant_of_ns(each.stat(follow_symlinks=False).st_mtime_ns)
+            if at is not None and at <= before and not os.listdir(each.path):
+                yield each.name
+        except OSError:  # Gone, or not readable.
+            continue
+
+
+def _kind(belonging: SessionFile) -> str:
+    top, *rest = belonging.name.split("/")
+    if top == "todos" or top in OF_SESSIONS:
+        return top
+    inner = (_IN_PROJECTS[each] for each in rest if each in _IN_PROJECTS)
+    return next(inner, "subagents" if belonging.log is not None else "metadata")
+
+
+def _changed_at(files: list[SessionFile]) -> datetime | None:
+    return instant_of_ns(max(each.mtime_ns for each in files))

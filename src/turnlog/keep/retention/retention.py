@@ -36,9 +36,9 @@ from turnlog.formats.home_files import OF_SESSIONS
 from turnlog.formats.projects import absolute, expand_path
 from turnlog.formats.walk import UnreadablePlace, refuse_unreadable
 from turnlog.keep.activity import activity_from_ends
-from turnlog.keep.catalog import Catalogue
-from turnlog.keep.copies.compare import compare_kept
-from turnlog.keep.copies.keep import LOCK_TIMEOUT, keep, turn
+from turnlog.keep.catalog import Catalogue, lock_mirror
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.copies.reader import compare_kept
 from turnlog.keep.file_moves import remove_empty
 from turnlog.keep.retention.expiry import (
     TOUCHED,
@@ -47,11 +47,14 @@ from turnlog.keep.retention.expiry import (
     ExpiredSession,
     ExpiryFacts,
     ExpiryReview,
+    Orphan,
     SparedSession,
+    empty_directories,
+    empty_projects,
+    find_orphans,
     sessions_of,
     sharers,
 )
-from turnlog.keep.retention.orphans import Orphan, empty_directories, empty_projects, find_orphans
 from turnlog.keep.retention.policy import MOST_DAYS, Policy, is_days, load_policy
 from turnlog.keep.running import refuse_if_running
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
@@ -351,7 +354,7 @@ class _Run:
                 raise next(iter(doubts.values()))
             if not doubts:
                 break
-            with turn(belongings.place, LOCK_TIMEOUT):
+            with lock_mirror(belongings.place):
                 catalogue = Catalogue.load(belongings.place)
                 catalogue.doubt(doubts.keys() & catalogue.current.keys())
                 catalogue.save()

@@ -21,26 +21,26 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from turnlog.errors import AmbiguousSession, LogLocked, NotALog, NotFound, TurnlogError, UsageError
-from turnlog.formats import Home, LogFile, Problem, turnlog_home
+from turnlog.formats import Home, LogFile, Problem, flat_index, turnlog_home
 from turnlog.formats.find import LATEST
+from turnlog.formats.flat.registry import forget, known_meta, update_registry
 from turnlog.formats.kept_copies import kept_place, name_of_copy
 from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.activity import title_of
-from turnlog.keep.copies.commit import HOUR, sweep
-from turnlog.keep.copies.keep import LOCK_TIMEOUT, turn
+from turnlog.keep.catalog import catalogued, forget_kept, lock_mirror, remember_kept
+from turnlog.keep.copies.copy_file import HOUR, sweep
 from turnlog.keep.file_moves import Spot, locked, remove_empty
 from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
-from turnlog.keep.trash.bookkeeping import (
-    catalogued,
-    forget_flat,
-    forget_kept,
-    remember_flat,
-    remember_kept,
+from turnlog.keep.trash.trash import (
+    GRACE,
+    FileToTrash,
+    Trash,
+    TrashedSession,
+    interruption_message,
+    place_of,
 )
-from turnlog.keep.trash.entries import FileToTrash, TrashedSession, place_of
-from turnlog.keep.trash.trash import GRACE, Trash, interruption_message
-from turnlog.sessions.dated import find_any_session, share_out
+from turnlog.sessions.owners import find_any_session, share_out
 from turnlog.sessions.state import State
 
 ASKED: Final = "asked for"
@@ -273,7 +273,7 @@ def _delete_in(
         for name in sorted(mains):
             held.enter_context(locked(Spot(Path(home), name)))
         if kept or any(each.entry.catalogue for each in earlier):
-            held.enter_context(turn(belongings.place, LOCK_TIMEOUT))
+            held.enter_context(lock_mirror(belongings.place))
         for each in (deletion.id, *terms.others):
             refuse_if_opened(each, here, (belongings.home,))
         if terms.if_unchanged:
@@ -380,7 +380,7 @@ def _finish(trash: Trash, trashed: TrashedSession, belongings: SessionFileIndex)
     kept = {file.name for file in trashed.entry.catalogue}
     with contextlib.ExitStack() as held:
         if kept and place.is_dir():
-            held.enter_context(turn(place, LOCK_TIMEOUT))
+            held.enter_context(lock_mirror(place))
         trash.finish(trashed)
         forget_kept(place, kept)
     names = [file.name for file in trashed.entry.files if file.tree == "home"]
@@ -417,3 +417,27 @@ def restore_session_from_trash(trash: Trash, found: Sequence[TrashedSession]) ->
         )
     for each in found:
         restore_from_trash(trash, each)
+
+
+def forget_flat(home: Path, names: Iterable[str], session_id: str) -> None:
+    """Remove a session whose files of these names are gone from its store's registry."""
+    for directory in _flat_stores(home, names):
+        forget(directory, session_id)
+
+
+def remember_flat(home: Path, names: Iterable[str], session_id: str) -> None:
+    """Add a session whose files of these names are back to its store's registry."""
+    for directory in _flat_stores(home, names):
+        meta = known_meta(directory, session_id)
+        if meta is not None:
+            update_registry(directory, meta)
+
+
+def _flat_stores(home: Path, names: Iterable[str]) -> list[Path]:
+    """Return the flat stores of a home, with a registry, that contain files of these names."""
+    found = set()
+    for name in names:
+        rest = name.removeprefix("sessions/")
+        if "/" not in rest.removeprefix("compressed/"):
+            found.add(home if rest == name else home / "sessions")
+    return sorted(each for each in found if flat_index(each).is_file())

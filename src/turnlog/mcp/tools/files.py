@@ -27,8 +27,7 @@ from turnlog.mcp.pointers import instant_text, sparse
 from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
 from turnlog.mcp.tool_names import FileName, file_glob
 from turnlog.sessions.side_files.file_changes import FileTraces, shown_path, whole_path
-from turnlog.sessions.side_files.file_history import SessionFiles, TouchedFile, Version
-from turnlog.sessions.side_files.file_versions import content_of
+from turnlog.sessions.side_files.file_history import SessionFiles, TouchedFile, Version, content_of
 from turnlog.storage.atomic_files import Unreadable
 
 _SOME: Final = 5

@@ -24,7 +24,7 @@ from turnlog.records.damage import Damage
 from turnlog.records.record import Record
 from turnlog.records.record_types import Format
 from turnlog.sessions.convert.translate import Translator
-from turnlog.sessions.dated import heads_a_log
+from turnlog.sessions.owners import heads_a_log
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.writer import WRITER
 from turnlog.storage.reader import Placed, read_log

@@ -53,7 +53,7 @@ from turnlog.sessions.convert.translate import (
     Translator,
     uuid_of,
 )
-from turnlog.sessions.dated import anonymous_id, day_of, share_out
+from turnlog.sessions.owners import anonymous_id, day_of, share_out
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.writer import WRITER
 from turnlog.storage.atomic_files import Unreadable, failure, open_file, put, read_file

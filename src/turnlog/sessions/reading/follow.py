@@ -23,8 +23,7 @@ from turnlog.formats import LogFile, read_name, subagent_logs_near
 from turnlog.records.annotations import session_of
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
-from turnlog.sessions.dated import anonymous_id, heads_a_log
-from turnlog.sessions.owners import owner_in
+from turnlog.sessions.owners import anonymous_id, heads_a_log, owner_in
 from turnlog.sessions.session import Session
 from turnlog.storage.atomic_files import size_at
 from turnlog.storage.reader import Placed, read_log

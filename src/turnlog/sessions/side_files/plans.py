@@ -29,8 +29,7 @@ from turnlog.formats import Home, LogFile, Problem, find_everywhere, plans
 from turnlog.records.codec import decode
 from turnlog.records.record import Attachment, Linked, User
 from turnlog.sessions.session import Session
-from turnlog.sessions.side_files.file_history import SessionFiles
-from turnlog.sessions.side_files.file_versions import content_of
+from turnlog.sessions.side_files.file_history import SessionFiles, content_of
 from turnlog.storage.atomic_files import Unreadable, changed_at, read_file, text_of
 from turnlog.storage.sources import BrokenArchive, Splitter, open_source
 

@@ -16,9 +16,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 from turnlog.sessions.convert.translate import ClaudeTranslator
-from turnlog.sessions.reading.ancestry import find_record
 from turnlog.sessions.reading.threads import whole_thread
-from turnlog.sessions.reading.tree import Node
+from turnlog.sessions.reading.tree import Node, find_record
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.writer import SessionWriter
 

@@ -8,8 +8,9 @@ import pytest
 
 from turnlog.errors import UsageError
 from turnlog.formats.claude_code.hooks import hooks_in
-from turnlog.keep.schedule import install
-from turnlog.keep.schedule.install import carry_out, install_steps, program, uninstall_steps
+from turnlog.formats.settings_changes import carry_out
+from turnlog.keep import schedule
+from turnlog.keep.schedule import install_steps, program, uninstall_steps
 
 SYSTEMCTL = '#!/bin/sh\ncase "$2" in is-enabled) exit 0;; esac\n'
 
@@ -183,5 +184,5 @@ def test_the_program_is_the_one_that_runs(monkeypatch, tmp_path):
 
 def test_a_program_in_a_cache_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert install.passing_place([f"{tmp_path}/cache/uv/archive/turnlog"])
-    assert not install.passing_place([f"{tmp_path}/bin/turnlog"])
+    assert schedule.passing_place([f"{tmp_path}/cache/uv/archive/turnlog"])
+    assert not schedule.passing_place([f"{tmp_path}/bin/turnlog"])

@@ -14,7 +14,7 @@ import pytest
 
 from turnlog.errors import UsageError, WriteFailed
 from turnlog.formats.settings_changes import carry_out
-from turnlog.keep.schedule.schedulers import (
+from turnlog.keep.schedule import (
     Cron,
     Launchd,
     Systemd,

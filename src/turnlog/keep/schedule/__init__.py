@@ -1,1 +1,0 @@
-"""Run `turnlog keep` regularly: hooks, timers, cron."""
