@@ -24,7 +24,7 @@ from uuid import UUID
 from turnlog.api.store import Store, open_store
 from turnlog.errors import UnsafeRecovery
 from turnlog.formats.projects import key_of
-from turnlog.records.timestamps import iso
+from turnlog.records.dates import iso
 from turnlog.sessions.reading.threads import main_thread, main_tip, visible
 from turnlog.sessions.reading.tree import Node, Tree
 from turnlog.sessions.session import tree_of

@@ -17,7 +17,7 @@ from typing import Any
 from turnlog.api.store import open_store
 from turnlog.errors import NotFound
 from turnlog.formats import Home, flat_directory, flat_index, flat_meta
-from turnlog.records.timestamps import instant, iso
+from turnlog.records.dates import instant, iso
 from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.todos import todos_of
 

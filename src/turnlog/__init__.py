@@ -108,10 +108,6 @@ if TYPE_CHECKING:
     from turnlog.pricing.rates import Unpriced as Unpriced
     from turnlog.query.query import QueryDocument as QueryDocument
     from turnlog.query.sql import SqlDocument as SqlDocument
-    from turnlog.records.blocks import CallBlock as CallBlock
-    from turnlog.records.blocks import ResultBlock as ResultBlock
-    from turnlog.records.blocks import TextBlock as TextBlock
-    from turnlog.records.blocks import ThinkingBlock as ThinkingBlock
     from turnlog.records.codec import (
         Envelope as Envelope,
     )
@@ -147,6 +143,7 @@ if TYPE_CHECKING:
     from turnlog.records.record import (
         Call as Call,
     )
+    from turnlog.records.record import CallBlock as CallBlock
     from turnlog.records.record import (
         Message as Message,
     )
@@ -159,12 +156,15 @@ if TYPE_CHECKING:
     from turnlog.records.record import (
         Result as Result,
     )
+    from turnlog.records.record import ResultBlock as ResultBlock
     from turnlog.records.record import (
         Summary as Summary,
     )
     from turnlog.records.record import (
         System as System,
     )
+    from turnlog.records.record import TextBlock as TextBlock
+    from turnlog.records.record import ThinkingBlock as ThinkingBlock
     from turnlog.records.record import (
         Unknown as Unknown,
     )
@@ -267,12 +267,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.pricing.rates": ("Unpriced",),
     "turnlog.query.query": ("QueryDocument",),
     "turnlog.query.sql": ("SqlDocument",),
-    "turnlog.records.blocks": (
-        "CallBlock",
-        "ResultBlock",
-        "TextBlock",
-        "ThinkingBlock",
-    ),
     "turnlog.records.codec": (
         "Envelope",
         "decode",
@@ -293,12 +287,16 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Assistant",
         "Attachment",
         "Call",
+        "CallBlock",
         "Message",
         "Progress",
         "Record",
         "Result",
+        "ResultBlock",
         "Summary",
         "System",
+        "TextBlock",
+        "ThinkingBlock",
         "Unknown",
         "User",
     ),

@@ -15,7 +15,7 @@ from turnlog.costs.budgets import Budget, Budgets, budget_report, budgets_from
 from turnlog.costs.ledger import Question, ledger
 from turnlog.costs.source import LogsSource
 from turnlog.pricing.cost import load_prices
-from turnlog.records.time_zone import LocalTimes
+from turnlog.records.dates import LocalTimes
 
 # A Wednesday.
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)

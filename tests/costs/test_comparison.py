@@ -14,7 +14,7 @@ from turnlog.costs.comparison import compare, compared_as_lists, with_the_one_be
 from turnlog.costs.ledger import UNITS, Question, ledger
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import load_prices
-from turnlog.records.time_zone import TIMES
+from turnlog.records.dates import TIMES
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -18,8 +18,8 @@ from turnlog.costs.scanned_usage import UsageScan
 from turnlog.costs.trends import add_trends, trends
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import load_prices
+from turnlog.records.dates import TIMES, LocalTimes, MachineZone
 from turnlog.records.responses import Response
-from turnlog.records.time_zone import TIMES, LocalTimes, MachineZone
 from turnlog.records.usage import Counters
 
 MODEL = "claude-sonnet-4-5-20250929"

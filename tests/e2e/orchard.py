@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from e2e.fake_api import blocks_of
 from turnlog import build
-from turnlog.records.timestamps import iso
+from turnlog.records.dates import iso
 
 ID = "66666666-ffff-4fff-8fff-666666666666"
 MODEL = "claude-sonnet-4-5-20250929"

@@ -10,8 +10,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from turnlog.records.blocks import BLOCK_BY_TYPE
-from turnlog.records.record import Message
+from turnlog.records.record import BLOCK_BY_TYPE, Message
 from turnlog.records.record_types import KIND_BY_TYPE
 
 MARK = "kestrel-mark"

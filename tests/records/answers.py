@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from strategies import to_line
-from turnlog.records.timestamps import iso
+from turnlog.records.dates import iso
 
 SESSION = "11111111-1111-4111-8111-111111111111"
 FORK = "22222222-2222-4222-8222-222222222222"

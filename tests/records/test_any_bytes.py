@@ -15,8 +15,7 @@ from turnlog.records.codec import Envelope, decode, decode_envelope, encode
 from turnlog.records.damage import EXCERPT_BYTES, Damage, Reason
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Record, Unknown, User
-from turnlog.records.record_types import Mode
-from turnlog.records.required_fields import breaches
+from turnlog.records.record_types import Mode, breaches
 from turnlog.records.usage import Usage
 
 PROPERTIES = ("type", "at", "fields", "text", "blocks", "calls", "results", "usage", "kind")

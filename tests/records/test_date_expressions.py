@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from turnlog.errors import UsageError
-from turnlog.records.date_expressions import EXAMPLES, moment
-from turnlog.records.timestamps import instant
+from turnlog.records.dates import EXAMPLES, instant, moment
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # A Wednesday; in Berlin it is 00:30 on Thursday.
@@ -221,7 +220,7 @@ def test_weekdays_lie_within_the_last_seven_days(naive):
 
 def test_importing_it_imports_nothing_heavy():
     code = (
-        "import sys; before = set(sys.modules); import turnlog.records.date_expressions\n"
+        "import sys; before = set(sys.modules); import turnlog.records.dates\n"
         "print([m for m in ('zoneinfo', 'calendar', 'msgspec', 'click') if m in sys.modules"
         " and m not in before])"
     )

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from records.samples import AT, CALL, CLAUDE, PICTURE, RESULT, TEXT, THINKING, answered, said
 from strategies import good_records, json_values, words
 from turnlog.records.codec import decode, encode
+from turnlog.records.dates import instant
 from turnlog.records.dialects.translate import in_dialect
 from turnlog.records.record import Assistant, Call, Record, Result, Spoken
-from turnlog.records.timestamps import instant
 
 OTHERS = ["flat", "orchestrator"]
 TYPES = {

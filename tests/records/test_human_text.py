@@ -2,7 +2,8 @@
 
 import pytest
 
-from turnlog.records.blocks import (
+from turnlog.records.meaning import command_in, is_interruption, is_news, is_typed, typed_text
+from turnlog.records.record import (
     CallBlock,
     DocumentBlock,
     ImageBlock,
@@ -10,7 +11,6 @@ from turnlog.records.blocks import (
     ThinkingBlock,
     UnknownBlock,
 )
-from turnlog.records.meaning import command_in, is_interruption, is_news, is_typed, typed_text
 
 NOTICE = "<task-notification>done</task-notification>"
 

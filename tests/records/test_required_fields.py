@@ -7,7 +7,7 @@ import pytest
 from records.samples import CLAUDE, answered, said
 from strategies import DIALECTS, to_line
 from turnlog.records.codec import decode
-from turnlog.records.required_fields import REQUIRED, breaches
+from turnlog.records.record_types import REQUIRED, breaches
 
 # Seen in real logs, and breaking the rules all the same.
 LAX = {"progress/none", "queue-operation/none"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from records.answers import AT, FORK, MODEL, SESSION, answer, as_set, echo, logs, usage
 from strategies import to_line
 from turnlog.records.codec import decode
+from turnlog.records.dates import instant, iso
 from turnlog.records.responses import UNKNOWN, Responses, RunningTotals
-from turnlog.records.timestamps import instant, iso
 from turnlog.records.usage import Counters
 from turnlog.records.usage_entries import COPY, usage_entries_in
 

@@ -16,25 +16,23 @@ from hypothesis import given
 from records.samples import CLAUDE, SESSION
 from strategies import good_lines, good_records, to_line
 from turnlog.errors import NotSerialisable, UsageError
-from turnlog.records.blocks import (
-    CallBlock,
-    ImageBlock,
-    ResultBlock,
-    TextBlock,
-    ThinkingBlock,
-    UnknownBlock,
-)
 from turnlog.records.codec import decode, encode
 from turnlog.records.record import (
     Assistant,
     Attachment,
     Call,
+    CallBlock,
     FileHistorySnapshot,
+    ImageBlock,
     Message,
     Result,
+    ResultBlock,
     Summary,
     System,
     SystemInit,
+    TextBlock,
+    ThinkingBlock,
+    UnknownBlock,
     User,
 )
 from turnlog.records.record_types import AiTitle, CustomTitle, PrLink

@@ -6,7 +6,7 @@ import pytest
 
 from records.samples import CALL, CLAUDE, PICTURE, RESULT, SESSION, TEXT, THINKING, answered, said
 from strategies import to_line
-from turnlog.records import blocks as b
+from turnlog.records import record as b
 from turnlog.records.codec import decode
 from turnlog.records.usage import CacheWrites, ServerTools, Usage
 

@@ -15,7 +15,7 @@ from records.samples import CLAUDE, FLAT, ORCHESTRATOR
 from strategies import good_lines, json_values, spoiled, spoiled_lines, to_line
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
-from turnlog.records.timestamps import instant
+from turnlog.records.dates import instant
 from turnlog.records.usage_entries import (
     ASIDE,
     COPY,

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from storage.logs import add, lines, numbered, put, read
 from strategies import to_line, untidy_logs
 from turnlog.errors import NotFound
-from turnlog.records.fast_decode import QuickRun
-from turnlog.records.session_summary import SessionSummary
+from turnlog.records.session_summary import QuickRun, SessionSummary
 from turnlog.storage import tail
 from turnlog.storage.reader import Placed
 from turnlog.storage.tail import read_ends

@@ -86,7 +86,7 @@ def check_count(limit: int) -> None:
 
 def weekday_number(day: str) -> int:
     """Return the number of a day of the week, Monday's being 0."""
-    from turnlog.records.time_zone import WEEKDAYS
+    from turnlog.records.dates import WEEKDAYS
 
     named: Sequence[str] = WEEKDAYS
     if day not in named:

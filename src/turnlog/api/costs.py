@@ -49,7 +49,7 @@ from turnlog.costs.trends import add_trends, trends
 from turnlog.errors import UsageError
 from turnlog.formats import Home
 from turnlog.pricing.cost import Mode, Prices
-from turnlog.records.time_zone import Weekday
+from turnlog.records.dates import Weekday
 
 __all__ = [
     "TRACED",

@@ -88,7 +88,7 @@ if TYPE_CHECKING:  # Asked for seldom, and imported then: whoever only writes pa
     from turnlog.index.connection import Index
     from turnlog.index.refresh.result import RefreshResult
     from turnlog.keep.restore.restore import Restored
-    from turnlog.records.time_zone import Weekday
+    from turnlog.records.dates import Weekday
 
 
 class Store(Closing):
@@ -262,7 +262,7 @@ class Store(Closing):
         ``limit`` and ``offset``. A name that does not exist is an error that lists those that do.
         """
         from turnlog.api.query import query
-        from turnlog.records.time_zone import MachineZone
+        from turnlog.records.dates import MachineZone
 
         with self.index() as index:
             return query(index, resource, filter, transform, aggregate, output, zone=MachineZone())

@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 from turnlog.errors import UsageError
 from turnlog.formats.projects import last_part
-from turnlog.records.time_zone import TIMES
+from turnlog.records.dates import TIMES
 from turnlog.text import inert
 
 NOT_KNOWN: Final = "not known"

@@ -15,7 +15,7 @@ from turnlog.errors import TurnlogError, UsageError
 from turnlog.formats import Home, LogFile, find_everywhere
 from turnlog.formats.find import LATEST
 from turnlog.formats.projects import expand_path, key_of, last_part
-from turnlog.records.time_zone import MachineZone
+from turnlog.records.dates import MachineZone
 
 When: TypeAlias = str | date
 """A time as people say it (7d, yesterday, 2026-11), a datetime, or a date: its midnight."""
@@ -28,7 +28,7 @@ def resolve_instant(when: When | None, zone: tzinfo) -> datetime | None:
     if when is None:
         return None
     if isinstance(when, str):
-        from turnlog.records.date_expressions import moment
+        from turnlog.records.dates import moment
 
         return moment(when, now=datetime.now(UTC), zone=zone)
     if not isinstance(when, datetime):

@@ -33,7 +33,7 @@ from turnlog.costs.blocks import BlockRow, active_block
 from turnlog.costs.ledger import Question, SkippedDocument, UnpricedRow, ledger
 from turnlog.costs.source import UsageSource
 from turnlog.pricing.cost import Prices
-from turnlog.records.time_zone import LocalTimes
+from turnlog.records.dates import LocalTimes
 
 BudgetName = Literal["daily", "weekly", "monthly", "block"]
 BudgetState = Literal["ok", "near", "exceeded"]

@@ -26,7 +26,7 @@ from turnlog.costs.ledger import (
 )
 from turnlog.errors import UsageError
 from turnlog.pricing.money import total_usd
-from turnlog.records.time_zone import TIMES, LocalTimes
+from turnlog.records.dates import TIMES, LocalTimes
 
 Key = tuple[str | int | None, ...]
 

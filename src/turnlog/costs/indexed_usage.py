@@ -33,8 +33,7 @@ from turnlog.index.ids import (
 )
 from turnlog.index.usage.entries import SELECT, usage_entry_of
 from turnlog.index.usage.scan import SkippedUsage
-from turnlog.records.deduplicate import by_response
-from turnlog.records.responses import Response, ResponseGroup
+from turnlog.records.responses import Response, ResponseGroup, by_response
 from turnlog.records.usage import Counters
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from turnlog.index.usage.scan import SkippedUsage
 from turnlog.pricing.cost import Bill, Mode, Prices
 from turnlog.pricing.money import total_usd
 from turnlog.pricing.rates import Unpriced
+from turnlog.records.dates import TIMES, LocalTimes
 from turnlog.records.responses import Response
-from turnlog.records.time_zone import TIMES, LocalTimes
 from turnlog.records.usage import Counters
 
 Unit = Literal[

@@ -24,7 +24,7 @@ from turnlog.costs.statusline_figures import FiguresFile, number_of, within
 from turnlog.index.connection import Index, open_fresh
 from turnlog.pricing.cost import Prices
 from turnlog.pricing.money import shown
-from turnlog.records.time_zone import LocalTimes, MachineZone
+from turnlog.records.dates import LocalTimes, MachineZone
 
 if TYPE_CHECKING:
     from turnlog.formats import Home

@@ -17,7 +17,7 @@ from turnlog.costs.ledger import Ledger, LedgerRow, Question, Unit, ledger
 from turnlog.costs.scanned_usage import UsageScan
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import Prices
-from turnlog.records.time_zone import TIMES, LocalTimes
+from turnlog.records.dates import TIMES, LocalTimes
 
 Step = Literal["hour", "day", "month"]
 

@@ -31,19 +31,25 @@ from turnlog.export.conversation import (
 )
 from turnlog.export.wrapped_tags import TagKind, unwrap, without_colours
 from turnlog.records import call_lines
-from turnlog.records.blocks import (
+from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.record import (
+    Assistant,
     CallBlock,
     DocumentBlock,
     ImageBlock,
+    Record,
     RedactedThinkingBlock,
     ResultBlock,
+    Spoken,
+    Summary,
+    System,
     TextBlock,
     ThinkingBlock,
     ToolReferenceBlock,
+    Unknown,
     UnknownBlock,
+    User,
 )
-from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
-from turnlog.records.record import Assistant, Record, Spoken, Summary, System, Unknown, User
 from turnlog.records.record import Call as CallRecord
 from turnlog.records.record import Result as ResultRecord
 from turnlog.sessions.reading.tree import Gap, GapReason

@@ -31,8 +31,8 @@ from turnlog.formats import (
 )
 from turnlog.formats.projects import expand_path, is_within
 from turnlog.records.codec import Envelope, decode_envelope
+from turnlog.records.dates import instant
 from turnlog.records.record_types import Format
-from turnlog.records.timestamps import instant
 from turnlog.redact import NO_RULES, Rules, Secret, find_secrets
 from turnlog.sessions.owners import anonymous_id
 from turnlog.storage.atomic_files import size_at

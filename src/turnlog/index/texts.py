@@ -24,25 +24,23 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from turnlog.records.blocks import (
-    CallBlock,
-    DocumentBlock,
-    ResultBlock,
-    TextBlock,
-    ThinkingBlock,
-)
 from turnlog.records.meaning import Author, author_of
 from turnlog.records.record import (
     SAID,
     Assistant,
     Attachment,
     Call,
+    CallBlock,
+    DocumentBlock,
     FileHistory,
     QueueOperation,
     Record,
     Result,
+    ResultBlock,
     Summary,
     System,
+    TextBlock,
+    ThinkingBlock,
     Unknown,
     User,
 )

@@ -19,7 +19,7 @@ from turnlog.costs.scanned_usage import UsageScan
 from turnlog.insights.scope import Scope, figures_in
 from turnlog.pricing.cost import Prices
 from turnlog.pricing.money import total_usd
-from turnlog.records.time_zone import LocalTimes
+from turnlog.records.dates import LocalTimes
 
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _HOURS: Final = 24

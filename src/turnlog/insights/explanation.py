@@ -40,8 +40,8 @@ from turnlog.insights.scope import Evidence, Scope
 from turnlog.insights.turns import explain_turns, turns_among
 from turnlog.pricing.cost import Prices
 from turnlog.query.errors import error_context
+from turnlog.records.dates import LocalTimes
 from turnlog.records.responses import Response
-from turnlog.records.time_zone import LocalTimes
 
 Names: TypeAlias = dict[str, tuple[str, ...]]
 """The name of each row, with all the ways to say it."""

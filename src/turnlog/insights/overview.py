@@ -32,7 +32,7 @@ from turnlog.index.ids import microseconds
 from turnlog.index.processes import processors
 from turnlog.keep.retention.agent_cleanup import LossCount, is_cleaned, losses, period_of
 from turnlog.pricing.cost import Prices
-from turnlog.records.time_zone import LocalTimes
+from turnlog.records.dates import LocalTimes
 
 if TYPE_CHECKING:
     from turnlog.catalog.sessions import SessionRow

@@ -17,11 +17,10 @@ from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
 from turnlog.index.refresh.line_decoder import OF_SUBAGENT
 from turnlog.insights.scope import Evidence, Places, Scope, conditions, first_text, is_within
-from turnlog.records.blocks import ImageBlock, TextBlock
+from turnlog.records.dates import LocalTimes
 from turnlog.records.meaning import command_in, is_interruption
-from turnlog.records.record import Record, Spoken, System
+from turnlog.records.record import ImageBlock, Record, Spoken, System, TextBlock
 from turnlog.records.session_summary import prompt_preview
-from turnlog.records.time_zone import LocalTimes
 
 _MARKS: Final = ("command name", "request interrupted by user")
 _LONGEST_COMMAND: Final = 80

@@ -21,10 +21,19 @@ from msgspec import Struct, field
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home
 from turnlog.records.annotations import session_of
-from turnlog.records.blocks import CallBlock, ThinkingBlock
 from turnlog.records.call_lines import call_text
 from turnlog.records.meaning import Author, Meaning, author_of, is_interruption, is_news, meaning_of
-from turnlog.records.record import Assistant, Call, Linked, Record, Result, System, User
+from turnlog.records.record import (
+    Assistant,
+    Call,
+    CallBlock,
+    Linked,
+    Record,
+    Result,
+    System,
+    ThinkingBlock,
+    User,
+)
 from turnlog.records.record_types import LastPrompt
 from turnlog.records.session_summary import prompt_preview
 from turnlog.sessions.state import Running, claude_processes

@@ -43,8 +43,7 @@ from turnlog.errors import AmbiguousSession, NotFound, UsageError
 from turnlog.formats import Home, check_session_id
 from turnlog.formats.projects import expand_path, is_windows_path, is_within
 from turnlog.mcp.background_refresh import BackgroundRefresh
-from turnlog.records.date_expressions import moment
-from turnlog.records.time_zone import MachineZone
+from turnlog.records.dates import MachineZone, moment
 from turnlog.redact import NO_RULES, Rules, redact, redact_line
 from turnlog.sessions.state import running_sessions
 

@@ -34,7 +34,7 @@ from turnlog.query.fields import (
     TimeRange,
     Transform,
 )
-from turnlog.records.date_expressions import moment
+from turnlog.records.dates import moment
 from turnlog.search.budget import PATIENCE_SECONDS, SLOW_PATTERN
 from turnlog.search.regex import check_pattern, compile_pattern
 from turnlog.text import utf8_safe

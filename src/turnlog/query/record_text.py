@@ -11,15 +11,18 @@ from typing import Any, Final
 from turnlog.index.connection import Index
 from turnlog.index.texts import TextKind, leaves, text_of_block, texts_of
 from turnlog.query.fields import MESSAGES, RECORDS, TOOLS, Resource
-from turnlog.records.blocks import (
+from turnlog.records.record import (
     AnyBlock,
+    Call,
     CallBlock,
+    Record,
     RedactedThinkingBlock,
+    Result,
     ResultBlock,
+    Spoken,
     ThinkingBlock,
     UnknownBlock,
 )
-from turnlog.records.record import Call, Record, Result, Spoken
 
 READ_AT_MOST: Final = 100_000
 """So many records are read for one query."""

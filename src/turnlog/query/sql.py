@@ -40,7 +40,7 @@ from turnlog.errors import IndexUnavailable, UsageError
 from turnlog.index.connection import Index
 from turnlog.index.database import open_again
 from turnlog.index.ids import OFFSET_BITS
-from turnlog.records.timestamps import iso
+from turnlog.records.dates import iso
 from turnlog.storage.system import memory_bytes
 
 MOST_STATEMENT_BYTES: Final = 100_000

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnlog.records.codec import decode, encode
+from turnlog.records.codec import decode, encode, escaped_json
 from turnlog.records.lenient_json import BOM, NotJson, loads
 from turnlog.records.record import Record
 from turnlog.records.record_types import Format
@@ -28,14 +28,15 @@ from turnlog.records.record_types import Format
 # Not ``turnlog``: dialects use that name for fields they have no place for.
 KEY: Final = "turnlogNote"
 _QUOTED: Final = b'"turnlogNote":'
+FORMAT: Final = 1
 _to_json = msgspec.json.Encoder().encode
 
 
-def with_note(line: bytes, **said: str | bool) -> bytes:
+def with_note(line: bytes, **note: str | bool) -> bytes:
     """Add a note to *line*, a JSON object, possibly with white space around it."""
     head, brace, rest = line.rpartition(b"}")
     comma = b"" if _is_empty(head) else b","
-    return head + comma + _QUOTED + _encode(said) + brace + rest
+    return head + comma + _QUOTED + _encode(note) + brace + rest
 
 
 def without_note(line: bytes) -> bytes:
@@ -83,13 +84,8 @@ def _is_empty(head: bytes) -> bool:
 def _encode(note: Mapping[str, Any]) -> bytes:
     try:
         return _to_json(note)
-    except UnicodeEncodeError:  # A lone surrogate has an escape, but no UTF-8 form.
-        import json  # noqa: PLC0415 - Hardly any note needs it.
-
-        return json.dumps(note, separators=(",", ":")).encode("ascii")
-
-
-FORMAT: Final = 1
+    except UnicodeEncodeError:
+        return escaped_json(note)
 
 
 def format_marker(writer: str, **more: str | None) -> bytes:

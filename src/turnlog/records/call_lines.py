@@ -1,4 +1,4 @@
-"""A call and its result in a few words: what was asked, and what came of it."""
+"""One-line descriptions of a tool call and of its result."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import re
 from typing import Any, Final, NamedTuple
 
-from turnlog.records.blocks import ImageBlock, ResultBlock, ToolReferenceBlock
+from turnlog.records.record import ImageBlock, ResultBlock, ToolReferenceBlock
 
-# The argument that says most about a call, in the order in which they are looked for.
-_TELLING: Final = (
+# The most informative argument of a call: the first of these that is present.
+_MAIN_ARGUMENTS: Final = (
     *("command", "file_path", "notebook_path", "pattern", "subject", "description", "query"),
     *("url", "skill", "prompt", "path", "question"),
 )
@@ -20,45 +20,48 @@ _LENGTH: Final = 400
 
 
 class CallText(NamedTuple):
-    """What to write of a call or a result where there is little room."""
+    """The short text of a call or a result."""
 
     text: str
     suffix: str = ""
-    """Written behind the text however much of that is cut."""
+    """Follows the text, however much of that is cut."""
     is_path: bool = False
-    """The end of the text tells more than its beginning."""
+    """Cut the text at its beginning: the end of a path matters more."""
 
 
-def call_text(given: Any, cwd: str | None) -> CallText:
-    """Say what a call asked for: its most telling argument, else all of them."""
-    if not isinstance(given, dict):
-        return CallText(_short(given))
-    for key in _TELLING:
-        value = given.get(key)
+def call_text(arguments: Any, cwd: str | None) -> CallText:
+    """Return the main argument of a call, or all of its arguments."""
+    if not isinstance(arguments, dict):
+        return CallText(_short(arguments))
+    for key in _MAIN_ARGUMENTS:
+        value = arguments.get(key)
         if isinstance(value, str) and value.strip():
-            return CallText(_inside(value[:_LENGTH], cwd), is_path=key in _PATHS)
-    questions = given.get("questions")
+            return CallText(_relative(value[:_LENGTH], cwd), is_path=key in _PATHS)
+    questions = arguments.get("questions")
     if isinstance(questions, list) and questions and isinstance(questions[0], dict):
         return CallText(_short(questions[0].get("question")))
-    return CallText(" ".join(f"{key}={_short(value)}" for key, value in list(given.items())[:6]))
+    return CallText(
+        " ".join(f"{key}={_short(value)}" for key, value in list(arguments.items())[:6])
+    )
 
 
 def result_text(result: ResultBlock, detail: Any, cwd: str | None) -> CallText:
-    """Say what came of a call: what changed, else the first line and how many follow."""
+    """Return what a call changed, or the first line of its result and the number of other lines."""
     changed = _changes(detail)
     if changed is not None and not result.is_error:
         return CallText(changed)
-    lines = [line for line in _text(result).splitlines() if line.strip()]
+    text = _short(result.content) if isinstance(result.content, dict) else result.text
+    lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        return CallText(_what_else(result))
+        return CallText(_without_text(result))
     first = _TAG.sub("", _NUMBERED.sub("", lines[0][:_LENGTH], count=1)).strip()
     more = len(lines) - 1
     suffix = f" +{more:,} line{'s' if more > 1 else ''}" if more else ""
-    return CallText(_inside(first, cwd) or "…", suffix)
+    return CallText(_relative(first, cwd) or "…", suffix)
 
 
 def _changes(detail: Any) -> str | None:
-    """Count the lines that an edit added and took away, where the tool has told them."""
+    """Return the number of lines an edit added and removed, or None if it is unknown."""
     patch = detail.get("structuredPatch") if isinstance(detail, dict) else None
     if not isinstance(patch, list):
         return None
@@ -72,14 +75,8 @@ def _changes(detail: Any) -> str | None:
     return f"+{added:,} -{removed:,} lines" if added or removed else None
 
 
-def _text(result: ResultBlock) -> str:
-    if isinstance(result.content, dict):
-        return _short(result.content)
-    return result.text
-
-
-def _what_else(result: ResultBlock) -> str:
-    """Name what an answer without text holds."""
+def _without_text(result: ResultBlock) -> str:
+    """Describe a result without text."""
     blocks = result.content if isinstance(result.content, tuple) else ()
     if any(isinstance(block, ImageBlock) for block in blocks):
         return "an image"
@@ -87,12 +84,12 @@ def _what_else(result: ResultBlock) -> str:
     return ", ".join(tools)[:_LENGTH] or "no output"
 
 
-def _inside(text: str, cwd: str | None) -> str:
-    """Leave out the project's directory, which every path would begin with."""
+def _relative(text: str, cwd: str | None) -> str:
+    """Remove the project's directory from paths."""
     if not cwd or len(cwd) < 2:
         return text
-    inside = cwd.rstrip("/\\") + (os.sep if "/" in cwd else "\\")
-    return text.replace(inside, "") or text
+    prefix = cwd.rstrip("/\\") + (os.sep if "/" in cwd else "\\")
+    return text.replace(prefix, "") or text
 
 
 def _short(value: Any) -> str:

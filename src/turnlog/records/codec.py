@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Union
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from turnlog.errors import NotSerialisable
-from turnlog.records.blocks import UnknownBlock
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.dialects import BY_NAME, dialect_of
-from turnlog.records.lenient_json import BOM, NotJson, build, loads_noting
-from turnlog.records.record import SAID, Record, Unknown
+from turnlog.records.lenient_json import BOM, NotJson, loads_noting, walk_object
+from turnlog.records.record import BLOCK_BY_TYPE, SAID, AnyBlock, Record, Unknown, UnknownBlock
 from turnlog.records.record_types import (
     CLAUDE_KINDS,
     KIND_BY_TYPE,
@@ -32,7 +32,10 @@ from turnlog.records.record_types import (
     SessionRecord,
 )
 
+S = TypeVar("S", bound=Struct)
+
 _REFUSALS = (ValueError, RecursionError)
+_MISFITS = (ValueError, TypeError, RecursionError)  # ValidationError is a ValueError.
 
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
@@ -97,7 +100,7 @@ def encode(value: Record | Mapping[str, Any]) -> bytes:
     if isinstance(value, dict):
         return _dump(value)
     if isinstance(value, Record):
-        return value.raw or _dump(_fields_of(value))
+        return value.raw or _dump(_in_dialect(value))
     if isinstance(value, Mapping):
         return _dump(dict(value))
     raise NotSerialisable(
@@ -113,19 +116,80 @@ def _decode_slowly(line: bytes) -> Record | Damage:
     dialect = dialect_of(fields)
     house = dialect.to_house(fields)
     name = house.get("type")
-    given: dict[str, Any] = {"raw": line, "dialect": dialect.NAME}
+    known: dict[str, Any] = {"raw": line, "dialect": dialect.name}
     kind: type[Record]
     if not isinstance(name, str):
-        kind, given["wire_type"] = Unknown, ""
+        kind, known["wire_type"] = Unknown, ""
     elif name in KIND_BY_TYPE:
         kind = KIND_BY_TYPE[name]
     else:
-        known = name in STATE_TYPES or name.startswith(STATE_PREFIXES)
-        kind, given["wire_type"] = (SessionRecord if known else Unknown), name
-    record, odd = build(kind, house, **given)
+        is_state = name in STATE_TYPES or name.startswith(STATE_PREFIXES)
+        kind, known["wire_type"] = (SessionRecord if is_state else Unknown), name
+    record, odd = build(kind, house, **known)
     if noted or odd:
         force_setattr(record, "odd", (*noted, *odd))
     return record
+
+
+def build(
+    kind: type[S], fields: Mapping[str, Any], *, path: str = "", **known: Any
+) -> tuple[S, tuple[str, ...]]:
+    """Build a *kind* from *fields*; return it and the names of the fields that did not fit."""
+    values: dict[str, Any] = dict(known)
+    odd: list[str] = []
+    for field in _wire_fields(kind):
+        if field.name in known or field.encode_name not in fields:
+            continue
+        value = fields[field.encode_name]
+        try:
+            values[field.name] = msgspec.convert(value, field.type)
+        except _MISFITS:
+            where = f"{path}{field.encode_name}"
+            usable, strays = _usable_part(field.type, value, where)
+            odd += strays
+            if usable is not None:
+                values[field.name] = usable
+    return kind(**values), tuple(odd)
+
+
+@cache
+def _wire_fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of *kind* that are in lines; names in parentheses never are."""
+    return tuple(f for f in msgspec.structs.fields(kind) if not f.encode_name.startswith("("))
+
+
+def _usable_part(wanted: Any, value: Any, where: str) -> tuple[Any, tuple[str, ...]]:
+    """Return what can be used of a *value* that is not of the *wanted* type."""
+    options = get_args(wanted) or (wanted,)
+    if value is None:
+        return None, ()  # An explicit null means the same as an absent field.
+    if isinstance(value, dict):
+        for option in options:
+            if isinstance(option, type) and issubclass(option, msgspec.Struct):
+                return build(option, value, path=f"{where}.")
+    if isinstance(value, list) and any(get_origin(option) is tuple for option in options):
+        return tuple(_block(item) for item in value), ()
+    if isinstance(value, float) and value.is_integer() and int in options:
+        return int(value), ()
+    return None, (where,)
+
+
+def _block(value: Any) -> AnyBlock:
+    kind_name = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind_name, str):
+        return UnknownBlock("", value)
+    kind = BLOCK_BY_TYPE.get(kind_name)
+    if kind is not None:
+        try:
+            return msgspec.convert(value, kind)  # type: ignore[return-value]
+        except _MISFITS:
+            pass
+        try:
+            usable, _ = build(kind, value)
+            return usable  # type: ignore[return-value]
+        except _MISFITS:  # A required field is missing or unusable.
+            pass
+    return UnknownBlock(kind_name, value)
 
 
 def _read(line: bytes) -> tuple[dict[str, Any], tuple[str, ...], Damage | None]:
@@ -145,18 +209,14 @@ def _why_not(line: bytes, error: NotJson) -> Reason:
         return Reason.BLANK
     if not bare.strip(b"\x00"):
         return Reason.NUL_RUN
-    if bare.startswith(b"{"):
-        from turnlog.records.lenient_json import walk_object  # noqa: PLC0415 - Only damage needs it.
-
-        if (error.walk or walk_object(bare)).ran_out:
-            return Reason.FRAGMENT
+    if bare.startswith(b"{") and (error.walk or walk_object(bare)).ran_out:
+        return Reason.FRAGMENT
     return Reason.NOT_JSON
 
 
-def _fields_of(record: Record) -> dict[str, Any]:
+def _in_dialect(record: Record) -> dict[str, Any]:
     """Return the fields of a record that was never a line, in its dialect's shape."""
-    fields = _plain(record)
-    return BY_NAME[record.dialect].from_house({"type": record.type} | fields)
+    return BY_NAME[record.dialect].from_house({"type": record.type} | _plain(record))
 
 
 def _plain(value: Any) -> Any:
@@ -181,8 +241,8 @@ def _dump(fields: dict[str, Any]) -> bytes:
     try:
         try:
             line = _to_json(fields)
-        except UnicodeEncodeError:  # A lone surrogate has no UTF-8 form; its escape does.
-            line = _escaped(fields)
+        except UnicodeEncodeError:
+            line = escaped_json(fields)
             _refuse_foreign(fields)
             return line
         # The encoder accepts sets, bytes, dates and number keys, and writes NaN as null: decoding
@@ -225,8 +285,8 @@ def _refuse_foreign(fields: dict[str, Any]) -> None:
             raise TypeError(f"it contains a {type(value).__name__}")
 
 
-def _escaped(fields: dict[str, Any]) -> bytes:
+def escaped_json(value: Any) -> bytes:
+    """Encode *value* as ASCII JSON: a lone surrogate has an escape, but no UTF-8 form."""
     import json  # noqa: PLC0415 - Hardly any record needs it.
 
-    line = json.dumps(fields, allow_nan=False, separators=(",", ":"))
-    return line.encode("ascii")
+    return json.dumps(value, separators=(",", ":")).encode("ascii")

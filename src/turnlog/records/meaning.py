@@ -15,25 +15,23 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
-from turnlog.records.blocks import (
-    CallBlock,
-    RedactedThinkingBlock,
-    ResultBlock,
-    TextBlock,
-    ThinkingBlock,
-)
 from turnlog.records.record import (
     Assistant,
     Attachment,
     Call,
+    CallBlock,
     Linked,
     Progress,
     Record,
+    RedactedThinkingBlock,
     Result,
+    ResultBlock,
     Spoken,
     Summary,
     System,
     SystemInit,
+    TextBlock,
+    ThinkingBlock,
     User,
 )
 
@@ -49,16 +47,10 @@ ASIDE_TAGS: Final = (
 )
 """Injected context; a prompt may follow in the same text."""
 
-_OF_OTHERS: Final = frozenset(
-    {
-        "task-notification",
-        "auto-continuation",
-        "coordinator",
-        "observer",
-        "observer-activity",
-        "peer",
-    }
-)
+_OF_OTHERS: Final = {
+    "task-notification", "auto-continuation", "coordinator", "observer", "observer-activity",
+    "peer",
+}  # fmt: skip
 """Origins that are not human, as the agent program names them. A channel's may be human."""
 
 _WHOLLY_PROGRAMS: Final = re.compile(rf"\s*<(?:{'|'.join((*OUTPUT_TAGS, *NEWS_TAGS))})>")

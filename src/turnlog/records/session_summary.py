@@ -6,19 +6,27 @@ one in log order, and any of them may be missing.
 The title is the first available of: the name a person gave, the name a model gave, the last prompt,
 a summary, the first prompt. A command that no model answers, such as ``/clear``, is used only if
 there is nothing else. Only prompts typed by a human count, not those of a subagent in the same log.
+
+``quick_decode`` decodes only what a summary needs of a line, at a fraction of the cost. Nearly all
+bytes of a log are messages of assistants, tools and the program, of which only time, directory and
+model are needed. Such lines become a QuickRecord, and consecutive ones a QuickRun. Prompts, titles,
+turnlog's records, other dialects and unusual shapes are decoded in full. The summary is the same
+either way; a property test compares the two.
 """
 
 # No string annotations here: msgspec would have to evaluate them at every start.
 
-from datetime import datetime
-from typing import Final
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Final
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Meta, Struct, field
 
-from turnlog.records.blocks import TextBlock
-from turnlog.records.fast_decode import QuickRun
+from turnlog.records.codec import decode
+from turnlog.records.damage import Damage
 from turnlog.records.meaning import Author, author_of, command_in, typed_text
-from turnlog.records.record import Assistant, Linked, Record, Summary, SystemInit, User
+from turnlog.records.record import Assistant, Linked, Record, Summary, SystemInit, TextBlock, User
 from turnlog.records.record_types import AiTitle, CustomTitle, Format, LastPrompt, Relocated, Tag
 
 PROMPT_LENGTH: Final = 200
@@ -157,3 +165,103 @@ def _one_line(text: str) -> str:
     # N words have more than N characters: no more of a long text needs to be split.
     line = " ".join(text.split(None, PROMPT_LENGTH)[:PROMPT_LENGTH])
     return line if len(line) <= PROMPT_LENGTH else line[:PROMPT_LENGTH].rstrip() + "…"
+
+
+class _QuickBlock(Struct, frozen=True, gc=False):
+    type: str
+    tool_use_id: str | None = None
+
+
+class _QuickMessage(Struct, frozen=True, gc=False):
+    model: str | None = None
+    content: str | tuple[_QuickBlock, ...] | None = None
+
+
+class QuickRecord(Struct, frozen=True, rename="camel", gc=False):
+    """The time, directory and model of one line."""
+
+    type: str = ""
+    at: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="timestamp")
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    is_sidechain: bool = False
+    message: _QuickMessage | None = None
+
+
+class QuickRun(Linked, frozen=True, kw_only=True, tag="(stretch)"):
+    """Consecutive lines as one. It is in no log: fold it and drop it.
+
+    The directory is that of the first line that has one, branch and version those of the last.
+    """
+
+    lines: int
+    first_at: datetime | None
+    at: datetime | None
+    models: Mapping[str, int]
+
+
+# A summary needs nothing else of these types, and no other dialect writes them.
+_QUICK_TYPES = {"attachment", "file-history-snapshot", "progress", "queue-operation", "system"}
+
+_decode_quickly = msgspec.json.Decoder(QuickRecord).decode
+
+
+def quick_decode(line: bytes | memoryview) -> QuickRecord | Record | Damage:
+    """Decode as much of *line*, without its newline, as a summary needs."""
+    try:
+        seen = _decode_quickly(line)
+    except (ValueError, RecursionError):
+        return decode(bytes(line))
+    if seen.at is None or seen.at.tzinfo is UTC:
+        kind, message = seen.type, seen.message
+        if kind == "assistant":
+            # Without a message it is another dialect, or empty.
+            if message is not None:
+                return seen
+        elif kind in _QUICK_TYPES or (kind == "user" and _is_of_a_tool(message)):
+            return seen
+    return decode(bytes(line))
+
+
+def _is_of_a_tool(message: _QuickMessage | None) -> bool:
+    """Return whether a message is a tool's result rather than a possible prompt."""
+    if message is None or not isinstance(message.content, tuple):
+        return False
+    for block in message.content:  # Nearly always the first and only one.
+        if block.type == "tool_result" and block.tool_use_id is not None:
+            return True
+    return False
+
+
+def quick_run(records: Sequence[QuickRecord]) -> QuickRun:
+    """Return *records*, at least one, as a single run."""
+    first_at = last_at = cwd = git_branch = version = None
+    models: dict[str, int] = {}
+    for seen in records:
+        at = seen.at
+        if at is not None:
+            if first_at is None or at < first_at:
+                first_at = at
+            if last_at is None or at > last_at:
+                last_at = at
+        cwd = cwd or seen.cwd
+        git_branch = seen.git_branch or git_branch
+        version = seen.version or version
+        if seen.type == "assistant" and seen.message is not None:
+            model = seen.message.model
+            if model is not None:
+                models[model] = models.get(model, 0) + 1
+    return QuickRun(
+        lines=len(records),
+        first_at=first_at,
+        at=last_at,
+        cwd=cwd,
+        git_branch=git_branch,
+        version=version,
+        is_sidechain=records[0].is_sidechain,
+        models=models,
+    )
+
+
+# No string annotations here: msgspec would have to evaluate them at every start.

@@ -107,20 +107,10 @@ def with_api_names(usage: Mapping[str, Any]) -> dict[str, Any]:
 # A million times the largest context window: no real response has this many.
 MAX_COUNT: Final = 10**12
 
-_SCALARS: Final = frozenset(
-    {
-        "input_tokens",
-        "output_tokens",
-        "cache_creation_input_tokens",
-        "cache_read_input_tokens",
-        "cache_creation",
-        "server_tool_use",
-        "service_tier",
-        "inference_geo",
-        "speed",
-        "iterations",
-    }
-)
+_SCALARS: Final = {
+    "input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens",
+    "cache_creation", "server_tool_use", "service_tier", "inference_geo", "speed", "iterations",
+}  # fmt: skip
 
 
 class Counters(Struct, gc=False):
@@ -219,7 +209,7 @@ def _object(fields: Mapping[str, Any], name: str, odd: list[str]) -> Mapping[str
 
 
 def _others(fields: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Return numbers that no other field holds, one level deep, under dotted names."""
+    """Yield numbers that no other field holds, one level deep, under dotted names."""
     for name, value in fields.items():
         if isinstance(value, dict):
             known = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")

@@ -26,9 +26,9 @@ from msgspec import Meta, Struct, field
 
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage
+from turnlog.records.dates import instant
 from turnlog.records.dialects import BY_NAME
 from turnlog.records.record import Assistant, Progress, Record
-from turnlog.records.timestamps import instant
 from turnlog.records.usage import MAX_COUNT, Counters, counters_of, split_writes
 
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]

@@ -28,7 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import UsageError
-from turnlog.records.date_expressions import EXAMPLES, moment
+from turnlog.records.dates import EXAMPLES, moment
 
 Field = Literal[
     "project", "session", "tool", "file", "model", "branch", "role", "type", "is",

@@ -24,8 +24,8 @@ from msgspec import Struct
 from turnlog.errors import NotFound
 from turnlog.formats import journal_log
 from turnlog.records.damage import Damage
+from turnlog.records.dates import iso
 from turnlog.records.record_types import Format
-from turnlog.records.timestamps import iso
 from turnlog.storage.atomic_files import put
 from turnlog.storage.buffered_writer import open_log
 from turnlog.storage.reader import Placed, read_log

@@ -37,9 +37,9 @@ from msgspec import Struct, structs, to_builtins
 
 from turnlog.errors import UnsafeRecovery, UsageError
 from turnlog.records.codec import decode, encode
+from turnlog.records.dates import instant, iso
 from turnlog.records.lenient_json import loads
 from turnlog.records.record import Linked, Record
-from turnlog.records.timestamps import instant, iso
 from turnlog.sessions.reading.threads import across_boundaries, main_end, main_tip, newest_leaf
 from turnlog.sessions.reading.tree import Gap, GapReason, Node, Tree
 from turnlog.sessions.session import Session

@@ -35,8 +35,7 @@ from turnlog.records.annotations import FORMAT
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.lenient_json import to_strict
 from turnlog.records.record import Linked, Record, Unknown
-from turnlog.records.record_types import Format
-from turnlog.records.required_fields import breaches
+from turnlog.records.record_types import Format, breaches
 from turnlog.storage import system
 from turnlog.storage.logger import logger
 from turnlog.storage.reader import Pending, Placed, Reader

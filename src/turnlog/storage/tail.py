@@ -20,8 +20,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from turnlog.errors import NotFound
 from turnlog.records.damage import Damage, Reason
-from turnlog.records.fast_decode import QuickRecord, quick_decode, quick_run
 from turnlog.records.record import Record
+from turnlog.records.session_summary import QuickRecord, quick_decode, quick_run
 from turnlog.storage.blobs import STUB, decode_line, whole_line
 from turnlog.storage.reader import Placed, Reader, pieces_of
 from turnlog.storage.sources import (

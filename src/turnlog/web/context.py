@@ -15,7 +15,7 @@ from turnlog.export.masking import Masking
 from turnlog.formats.projects import last_part
 from turnlog.live.sessions import Live
 from turnlog.pricing.cost import Prices
-from turnlog.records.time_zone import MachineZone
+from turnlog.records.dates import MachineZone
 from turnlog.redact import Rules, gather_known
 from turnlog.sessions.session import Session
 

@@ -27,8 +27,8 @@ from turnlog.index.texts import as_indexed
 from turnlog.index.usage.scan import UsageLines, needles_of
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
+from turnlog.records.dates import instant
 from turnlog.records.record import Record
-from turnlog.records.timestamps import instant
 from turnlog.records.usage_entries import UsageEntry
 from turnlog.sessions.metadata import MetadataFold
 from turnlog.sessions.reading.subagents import SUBAGENT_TOOLS, Traces

@@ -43,8 +43,8 @@ from turnlog.errors import FormatTooNew, InvalidId, NotFound, NotSerialisable, U
 from turnlog.formats import Home, find_logs, is_uuid
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
+from turnlog.records.dates import iso
 from turnlog.records.record_types import Format
-from turnlog.records.timestamps import iso
 from turnlog.sessions.convert import carry
 from turnlog.sessions.convert.convert import convert
 from turnlog.sessions.session import Session

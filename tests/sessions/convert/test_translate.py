@@ -13,10 +13,10 @@ from sessions.conversions import ID, NAMELESS, found, lines, named, write
 from strategies import to_line
 from turnlog.formats import is_uuid
 from turnlog.records.codec import decode, encode
+from turnlog.records.dates import instant
 from turnlog.records.record import Call, Record, Result
-from turnlog.records.required_fields import breaches
+from turnlog.records.record_types import breaches
 from turnlog.records.responses import RunningTotals
-from turnlog.records.timestamps import instant
 from turnlog.sessions.convert.convert import convert
 from turnlog.sessions.convert.translate import NativeTranslator
 from turnlog.sessions.reading.ranges import replay

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 import turnlog
 from strategies import json_values, words
 from turnlog.errors import UsageError
-from turnlog.records.blocks import CallBlock, TextBlock, ThinkingBlock
 from turnlog.records.codec import decode, encode
-from turnlog.records.record import Assistant
+from turnlog.records.record import Assistant, CallBlock, TextBlock, ThinkingBlock
 from turnlog.records.usage import Usage
 from turnlog.sessions.writing import build
 from turnlog.sessions.writing.streaming import UNPARSED, StreamedMessage

@@ -276,7 +276,7 @@ def ask(asked: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh
     from turnlog.cli.terminal.empty_results import print_nothing_found
     from turnlog.cli.terminal.output import print_rest, show_table
     from turnlog.formats import all_homes
-    from turnlog.records.time_zone import MachineZone
+    from turnlog.records.dates import MachineZone
 
     query = parse_query(asked)
     is_listed = query.transform.group_by is None and query.aggregate is None

@@ -47,7 +47,7 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
     from turnlog.api.overview import overview
     from turnlog.cli.index_access import open_index, print_all
     from turnlog.errors import IndexUnavailable
-    from turnlog.records.time_zone import MachineZone
+    from turnlog.records.dates import MachineZone
 
     try:
         with open_index(homes, fallback="read") as index:
@@ -59,7 +59,7 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
 
 def _found_in_logs(homes: tuple[Home, ...], prices: Prices) -> BareOverview:
     from turnlog.api.overview import bare_overview
-    from turnlog.records.time_zone import MachineZone
+    from turnlog.records.dates import MachineZone
 
     return bare_overview(homes, prices, now=datetime.now(UTC), zone=MachineZone())
 

@@ -85,7 +85,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
     from turnlog.api.search import Hit, search
     from turnlog.cli.index_access import open_index
     from turnlog.formats import all_homes
-    from turnlog.records.time_zone import MachineZone
+    from turnlog.records.dates import MachineZone
 
     now = datetime.now(UTC)
     session = resolve_session(options["session"], homes)

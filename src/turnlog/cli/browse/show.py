@@ -224,7 +224,7 @@ def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, An
 
 def _show_view(shown: Transcript, view: SessionSelection) -> Iterator[None]:
     from turnlog.cli.terminal.console import counted, safe, when
-    from turnlog.records.timestamps import instant
+    from turnlog.records.dates import instant
 
     if view.subagent is not None:
         what = safe(view.subagent.description or view.subagent.kind or "")

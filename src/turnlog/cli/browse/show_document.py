@@ -9,9 +9,17 @@ from typing import Any
 from msgspec import Struct, field
 
 from turnlog.cli.browse.show_selection import Pair, SessionSelection, ViewName
-from turnlog.records.blocks import TextBlock, ThinkingBlock
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
-from turnlog.records.record import Assistant, Call, Linked, Record, Result, Spoken
+from turnlog.records.record import (
+    Assistant,
+    Call,
+    Linked,
+    Record,
+    Result,
+    Spoken,
+    TextBlock,
+    ThinkingBlock,
+)
 from turnlog.sessions.reading.context import Context
 from turnlog.sessions.reading.context import SummaryKind as DigestKind
 from turnlog.sessions.reading.subagents import Subagent

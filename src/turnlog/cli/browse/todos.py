@@ -17,7 +17,7 @@ from turnlog.cli.options import (
     sessions_in,
     show_json,
 )
-from turnlog.records.date_expressions import is_between
+from turnlog.records.dates import is_between
 
 if TYPE_CHECKING:
     from turnlog.formats import Home

@@ -21,7 +21,7 @@ from turnlog.cli.options import (
     timezone_option,
     when_option,
 )
-from turnlog.records.time_zone import WEEKDAYS
+from turnlog.records.dates import WEEKDAYS
 
 if TYPE_CHECKING:
     from rich.console import Console

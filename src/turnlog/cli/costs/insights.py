@@ -108,7 +108,7 @@ def _check(options: dict[str, Any], *, as_json: bool) -> None:
 def _asked(options: dict[str, Any], zone: tzinfo) -> Scope:
     from turnlog.api.arguments import check_period
     from turnlog.api.insights import Scope
-    from turnlog.records.date_expressions import moment
+    from turnlog.records.dates import moment
 
     now = datetime.now(UTC)
     until: datetime | None

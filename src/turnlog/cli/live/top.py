@@ -92,7 +92,7 @@ def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.live.sessions import RECENT, Live
     from turnlog.pricing.cost import configured_prices
-    from turnlog.records.time_zone import MachineZone
+    from turnlog.records.dates import MachineZone
 
     prices, problems = configured_prices(turnlog_home())
     print_problems(problems)

@@ -27,10 +27,9 @@ from turnlog.cli.options import (
     since_option,
 )
 from turnlog.formats.projects import is_within, last_part
-from turnlog.records.blocks import CallBlock, ResultBlock, ThinkingBlock
 from turnlog.records.call_lines import call_text
 from turnlog.records.meaning import Meaning, meaning_of
-from turnlog.records.record import Call, Result, Spoken
+from turnlog.records.record import Call, CallBlock, Result, ResultBlock, Spoken, ThinkingBlock
 from turnlog.text import inert
 
 if TYPE_CHECKING:

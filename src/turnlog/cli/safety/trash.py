@@ -20,7 +20,7 @@ from turnlog.cli.options import (
     until_option,
     write_option,
 )
-from turnlog.records.date_expressions import is_between
+from turnlog.records.dates import is_between
 
 if TYPE_CHECKING:
     from turnlog.keep.trash.trash import Trash, TrashedSession

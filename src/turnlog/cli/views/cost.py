@@ -21,7 +21,7 @@ import click
 from msgspec import UNSET
 
 from turnlog.pricing.cost import NOT_RECORDED, Mode
-from turnlog.records.time_zone import TIMES
+from turnlog.records.dates import TIMES
 from turnlog.text import inert, inert_line
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ def show_comparison(
     """Draw both costs of each row, the difference, and how much of the earlier one that is."""
     from rich.table import Table
 
-    from turnlog.records.time_zone import TIMES
+    from turnlog.records.dates import TIMES
 
     out.print(f"now     {_period(found.period, zone)}")
     out.print(f"before  {_period(found.before, zone)}\n")

@@ -31,11 +31,11 @@ from turnlog.formats.flat.files import Fields, read_object
 from turnlog.formats.log_file import session_name
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.damage import Reason
+from turnlog.records.dates import instant, iso
 from turnlog.records.record import Assistant, Call, Record, Result, User
 from turnlog.records.record_types import Format
 from turnlog.records.responses import RunningTotals
 from turnlog.records.session_summary import SessionSummary
-from turnlog.records.timestamps import instant, iso
 from turnlog.storage.atomic_files import Unreadable
 from turnlog.storage.reader import Placed, Reader, read_log
 from turnlog.storage.sources import open_error

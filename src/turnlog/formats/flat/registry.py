@@ -56,7 +56,7 @@ from turnlog.formats.flat.meta import (
     text,
 )
 from turnlog.formats.walk import UnreadablePlace
-from turnlog.records.timestamps import instant, iso
+from turnlog.records.dates import instant, iso
 from turnlog.storage.atomic_files import Unreadable
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.writer import LOCK_TIMEOUT

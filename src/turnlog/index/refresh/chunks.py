@@ -13,8 +13,8 @@ from msgspec import Struct
 from turnlog.index.refresh.bookmarks import Bookmark
 from turnlog.index.usage.entries import UsageRow, usage_row
 from turnlog.index.usage.scan import SkippedUsage, UsageLines
-from turnlog.records.deduplicate import folded as both
-from turnlog.records.deduplicate import name_of, place_of
+from turnlog.records.responses import folded as both
+from turnlog.records.responses import name_of, place_of
 from turnlog.records.usage_entries import SYNTHETIC, UsageEntry
 
 if TYPE_CHECKING:

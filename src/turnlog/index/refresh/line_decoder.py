@@ -18,9 +18,20 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from turnlog.index.texts import Text, TextKind, leaves, texts_of
-from turnlog.records.blocks import AnyBlock, Block, CallBlock, ResultBlock
 from turnlog.records.meaning import Author, Meaning, author_of, is_in_subagent, meaning_of
-from turnlog.records.record import Assistant, Call, FileHistory, Linked, Record, Result, Spoken
+from turnlog.records.record import (
+    AnyBlock,
+    Assistant,
+    Call,
+    CallBlock,
+    FileHistory,
+    KnownBlock,
+    Linked,
+    Record,
+    Result,
+    ResultBlock,
+    Spoken,
+)
 from turnlog.records.usage_entries import UsageLine, UsageMessage
 
 IS_ERROR: Final = 1
@@ -58,7 +69,7 @@ _SIGNATURE_CHARACTERS: Final = 100
 
 
 class MessageContent(UsageMessage, gc=False):
-    content: str | tuple[Block, ...] | None = None
+    content: str | tuple[KnownBlock, ...] | None = None
 
 
 class _Reported(Struct, gc=False, rename="camel"):

@@ -32,9 +32,9 @@ from turnlog.index.refresh.rows import ChunkRows
 from turnlog.index.usage.scan import needles_of
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
+from turnlog.records.dates import instant, instant_of_ns
 from turnlog.records.meaning import Author
 from turnlog.records.record import Record
-from turnlog.records.timestamps import instant, instant_of_ns
 from turnlog.records.usage_entries import is_usual_response
 from turnlog.sessions.metadata import MetadataFold
 from turnlog.storage.blobs import whole_line

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.index.refresh.line_decoder import LineFields
-from turnlog.records.fast_decode import QuickRun
 from turnlog.records.record import Record
 from turnlog.records.record_types import AiTitle, CustomTitle, Tag
+from turnlog.records.session_summary import QuickRun
 from turnlog.sessions.metadata import MetadataFold, TitleCandidates
 from turnlog.sessions.reading.subagents import Traces
 from turnlog.text import utf8_safe

@@ -26,9 +26,9 @@ from turnlog.index.refresh.line_decoder import (
 )
 from turnlog.index.refresh.log_state import EarlyResult, LogState, OpenCall
 from turnlog.index.texts import TextKind, as_indexed, text_of_block
-from turnlog.records.blocks import CallBlock, ResultBlock
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Author
+from turnlog.records.record import CallBlock, ResultBlock
 from turnlog.sessions.reading.subagents import SUBAGENT_TOOLS
 
 if TYPE_CHECKING:

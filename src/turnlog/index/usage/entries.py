@@ -17,7 +17,7 @@ from msgspec import Struct
 from turnlog.index.database import utf8_safe_row
 from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
 from turnlog.index.names import Names
-from turnlog.records.deduplicate import folded as both
+from turnlog.records.responses import folded as both
 from turnlog.records.usage import Counters
 from turnlog.records.usage_entries import UsageEntry
 from turnlog.text import utf8_safe

@@ -18,8 +18,8 @@ from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
 from turnlog.records.damage import Damage
+from turnlog.records.dates import instant
 from turnlog.records.record import SystemInit
-from turnlog.records.timestamps import instant
 from turnlog.records.usage_entries import (
     ASIDE,
     COPY,

@@ -40,7 +40,7 @@ from turnlog.integrations.openai_agents.history import (
 from turnlog.integrations.openai_agents.items import checked, record_of, usage_records
 from turnlog.integrations.openai_agents.places import SessionPlace, id_of
 from turnlog.records.annotations import format_marker
-from turnlog.records.timestamps import iso
+from turnlog.records.dates import iso
 from turnlog.sessions.environment import git_branch, git_commit
 from turnlog.sessions.writing import build
 from turnlog.sessions.writing.build import Fields

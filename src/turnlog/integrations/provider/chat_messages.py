@@ -30,12 +30,19 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from turnlog.errors import UsageError
-from turnlog.records.blocks import AnyBlock, CallBlock, ResultBlock, ThinkingBlock, text_of
-from turnlog.records.codec import encode
+from turnlog.records.codec import build, encode
+from turnlog.records.dates import instant, iso
 from turnlog.records.dialects import BY_NAME
-from turnlog.records.lenient_json import build, loads
-from turnlog.records.record import Message, Record
-from turnlog.records.timestamps import instant, iso
+from turnlog.records.lenient_json import loads
+from turnlog.records.record import (
+    AnyBlock,
+    CallBlock,
+    Message,
+    Record,
+    ResultBlock,
+    ThinkingBlock,
+    text_of,
+)
 from turnlog.sessions.writing import build as built
 
 Fields = dict[str, Any]

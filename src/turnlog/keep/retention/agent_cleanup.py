@@ -26,7 +26,7 @@ from turnlog.formats import Home, LogFile, LogKind, Problem, find_logs, turnlog_
 from turnlog.formats.home_files import HomeFile
 from turnlog.formats.home_paths import configured_homes, usual_homes
 from turnlog.formats.walk import DirectoryWalk
-from turnlog.records.timestamps import instant_of_ns
+from turnlog.records.dates import instant_of_ns
 from turnlog.sessions.owners import is_subagent_log
 from turnlog.storage.atomic_files import Unreadable, read_file
 

@@ -31,7 +31,7 @@ from turnlog.keep.retention.policy import Policy
 from turnlog.keep.running import refuse_if_running
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.keep.trash.delete import files_to_delete, home_name
-from turnlog.records.timestamps import instant_of_ns
+from turnlog.records.dates import instant_of_ns
 from turnlog.sessions.owners import owner_in, share_out
 
 TOUCHED: Final = timedelta(hours=1)

@@ -26,7 +26,7 @@ from turnlog.mcp.pointers import sparse
 from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
 from turnlog.mcp.tool_names import listed
 from turnlog.pricing.cost import configured_prices
-from turnlog.records.time_zone import TIMES
+from turnlog.records.dates import TIMES
 
 Unit = Literal["day", "model", "session", "project", "subagent", "hour", "week", "month"]
 _MOST_UNITS: Final = 3

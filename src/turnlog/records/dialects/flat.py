@@ -17,15 +17,13 @@ from typing import Any
 
 from turnlog.errors import NotSerialisable
 from turnlog.records.dialects.leftovers import (
+    Dialect,
     Fields,
-    Ways,
     add_leftovers,
     join,
     same,
     split_leftovers,
 )
-
-NAME = "flat"
 
 _SPEAKERS = ("user", "assistant")
 _TYPES = ("system_init", *_SPEAKERS, "tool_use", "tool_result")
@@ -35,7 +33,7 @@ _TAKEN = frozenset({*_OF_MESSAGE, "message", "content", "thinking", "stopReason"
 _FOREIGN = frozenset({"message", "tool", "toolName", "toolCallId"})
 
 
-def recognises(fields: dict[str, Any]) -> bool:
+def recognises(fields: Fields) -> bool:
     if "message" in fields:
         return False
     kind = fields.get("type")
@@ -46,7 +44,7 @@ def recognises(fields: dict[str, Any]) -> bool:
     return kind in ("system_init", "tool_use")
 
 
-def to_house(fields: dict[str, Any]) -> dict[str, Any]:
+def to_house(fields: Fields) -> Fields:
     line, aside = split_leftovers(fields)
     kind = line.get("type")
     if kind in _SPEAKERS:
@@ -56,25 +54,24 @@ def to_house(fields: dict[str, Any]) -> dict[str, Any]:
     return add_leftovers(line, aside)
 
 
-def from_house(fields: dict[str, Any]) -> dict[str, Any]:
+def from_house(fields: Fields) -> Fields:
     kind = "tool_use" if fields.get("type") == "tool_call" else fields.get("type")
     if kind not in _TYPES:
         raise NotSerialisable(
             f"the flat store's dialect has no record of type {kind!r}",
             hint=f"it has {', '.join(_TYPES)}",
         )
-    ways = Ways(recognises, to_house)
     if kind in _SPEAKERS:
         others = {key: value for key, value in fields.items() if key != "message"}
         line, house = _line(fields)
-        return join(line, others, house, _TAKEN, ways)
+        return join(line, others, house, _TAKEN, FLAT)
     line = {"type": kind}
     others = {key: value for key, value in fields.items() if key != "type"}
     if kind == "tool_use" and same(fields.get("id"), fields.get("uuid")):
         others.pop("id", None)
     if kind == "tool_result" and "tool_use_id" not in fields:
         line["tool_use_id"] = None
-    return join(line, others, fields, _FOREIGN, ways)
+    return join(line, others, fields, _FOREIGN, FLAT)
 
 
 def _message_parts(line: Fields) -> Fields:
@@ -114,3 +111,6 @@ def _line(fields: Fields) -> tuple[Fields, Fields]:
 def _is_thought(value: Any) -> bool:
     """Return whether *value* is a thinking block, possibly without its type."""
     return isinstance(value, dict) and value.get("type", "thinking") == "thinking"
+
+
+FLAT = Dialect("flat", recognises, to_house, from_house)

@@ -1,4 +1,4 @@
-"""Fields that a dialect has no place for, kept in its lines under one key.
+"""What a dialect is, and fields that it has no place for, kept in its lines under one key.
 
     "turnlog": {"message": {"stop_sequence": null}, "record": {"content": "…"}}
 
@@ -18,39 +18,30 @@ _PARTS: Final = frozenset({"message", "record"})
 Fields = dict[str, Any]
 
 
-class Ways(NamedTuple):
-    """How a dialect recognizes its lines, and how it reads them."""
+class Dialect(NamedTuple):
+    """How a program writes records, and how its lines convert to Claude Code's shape and back."""
 
+    name: str
     recognises: Callable[[Fields], bool]
     to_house: Callable[[Fields], Fields]
+    from_house: Callable[[Fields], Fields]
 
 
-def join(line: Fields, others: Fields, house: Fields, taken: Container[str], ways: Ways) -> Fields:
+def join(
+    line: Fields, others: Fields, house: Fields, taken: Container[str], dialect: Dialect
+) -> Fields:
     """Add *others* to *line*, so that reading it returns all of *house*.
 
     *taken* names have a meaning in this dialect. A field with such a name that would be misread is
     stored under the leftovers key.
     """
     whole = line | {key: value for key, value in others.items() if key not in line}
-    if ways.recognises(whole) and not _lost(house, ways.to_house(whole)):
+    if dialect.recognises(whole) and not _lost(house, dialect.to_house(whole)):
         return whole
     free = {key: value for key, value in others.items() if key not in taken and key != KEY}
     bare = line | {key: value for key, value in free.items() if key not in line}
-    lost = _lost(house, ways.to_house(bare))
+    lost = _lost(house, dialect.to_house(bare))
     return bare | {KEY: lost} if lost else bare
-
-
-def exactly(line: Fields, house: Fields, to_house: Callable[[Fields], Fields]) -> Fields:
-    """Store in *line*, made from *house*, whatever reading it would still return differently.
-
-    Used for conversions: ``from_house`` alone turns a string into a text block.
-    """
-    bare, aside = split_leftovers(line)
-    if not _lost(house, to_house(line)):
-        return line
-    bare = {key: value for key, value in bare.items() if key != KEY}
-    lost = _lost(house, to_house(bare))
-    return bare | {KEY: {part: aside.get(part, {}) | lost.get(part, {}) for part in aside | lost}}
 
 
 def split_leftovers(fields: Fields) -> tuple[Fields, Fields]:
@@ -80,17 +71,19 @@ def _lost(house: Fields, back: Fields) -> Fields:
     """Return what is in *house* and not in *back*. A call's type may differ by dialect."""
     record = _missing(house, back)
     record.pop("type", None)
-    given, again = record.get("message"), back.get("message")
     message: Fields = {}
-    if isinstance(given, dict) and isinstance(again, dict):
-        message = _missing(record.pop("message"), again)
+    if isinstance(record.get("message"), dict) and isinstance(back.get("message"), dict):
+        message = _missing(record.pop("message"), back["message"])
     parts = {"message": message, "record": record}
     return {name: part for name, part in parts.items() if part}
 
 
 def _missing(wanted: Fields, there: Fields) -> Fields:
-    found = {key for key, value in wanted.items() if key in there and same(value, there[key])}
-    return {key: value for key, value in wanted.items() if key not in found}
+    return {
+        key: value
+        for key, value in wanted.items()
+        if key not in there or not same(value, there[key])
+    }
 
 
 def same(one: Any, other: Any) -> bool:

@@ -14,19 +14,17 @@ from __future__ import annotations
 from typing import Any
 
 from turnlog.errors import NotSerialisable
-from turnlog.records.blocks import text_in
 from turnlog.records.dialects.leftovers import (
     KEY,
+    Dialect,
     Fields,
-    Ways,
     add_leftovers,
     join,
     same,
     split_leftovers,
 )
+from turnlog.records.record import text_in
 from turnlog.records.usage import with_api_names
-
-NAME = "orchestrator"
 
 _SPEAKERS = ("user", "assistant")
 _TYPES = (*_SPEAKERS, "tool_call", "tool_result")
@@ -65,7 +63,7 @@ _OWN_COUNTERS = {
 }
 
 
-def recognises(fields: dict[str, Any]) -> bool:
+def recognises(fields: Fields) -> bool:
     kind = _kind(fields)
     if "message" in fields and kind != "tool_call":
         return False
@@ -76,7 +74,7 @@ def recognises(fields: dict[str, Any]) -> bool:
     return kind == "tool_call"
 
 
-def to_house(fields: dict[str, Any]) -> dict[str, Any]:
+def to_house(fields: Fields) -> Fields:
     line, aside = split_leftovers(fields)
     kind = _kind(line)
     rest = dict(line)
@@ -102,7 +100,7 @@ def to_house(fields: dict[str, Any]) -> dict[str, Any]:
     return add_leftovers(house, aside)
 
 
-def from_house(fields: dict[str, Any]) -> dict[str, Any]:
+def from_house(fields: Fields) -> Fields:
     kind = "tool_call" if fields.get("type") == "tool_use" else fields.get("type")
     if kind not in _TYPES:
         raise NotSerialisable(
@@ -114,7 +112,8 @@ def from_house(fields: dict[str, Any]) -> dict[str, Any]:
         line = _own_speech(kind, others.pop("message", None))
     elif kind == "tool_call":
         line = {"type": kind, "tool": others.pop("name", None)}
-        line["arguments"] = _or_empty(others.pop("input", None))
+        arguments = others.pop("input", None)
+        line["arguments"] = {} if arguments is None else arguments
         line |= _present(toolCallId=others.pop("id", None))
     else:
         line = _own_result(others)
@@ -124,10 +123,10 @@ def from_house(fields: dict[str, Any]) -> dict[str, Any]:
     clash = others.get(KEY)
     if isinstance(clash, dict) and clash.keys() == {"line"} and isinstance(clash["line"], dict):
         others = {key: value for key, value in others.items() if key != KEY} | clash["line"]
-    return join(line, others, fields, _TAKEN[kind], Ways(recognises, to_house))
+    return join(line, others, fields, _TAKEN[kind], ORCHESTRATOR)
 
 
-def _kind(fields: dict[str, Any]) -> str | None:
+def _kind(fields: Fields) -> str | None:
     kind = fields.get("type")
     if kind is None:
         role = fields.get("role")
@@ -193,9 +192,8 @@ def _own_usage(usage: Any) -> Fields:
     return counters | {key: value for key, value in counted.items() if key not in _OWN_COUNTERS}
 
 
-def _or_empty(value: Any) -> Any:
-    return {} if value is None else value
-
-
 def _present(**values: Any) -> Fields:
     return {key: value for key, value in values.items() if value is not None}
+
+
+ORCHESTRATOR = Dialect("orchestrator", recognises, to_house, from_house)

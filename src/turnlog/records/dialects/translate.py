@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from turnlog.records.dates import instant
 from turnlog.records.dialects import BY_NAME
-from turnlog.records.timestamps import instant
-
-Fields = dict[str, Any]
+from turnlog.records.dialects.leftovers import Fields
 
 _CALL_TYPES: Final = {"flat": "tool_use", "orchestrator": "tool_call"}
 
@@ -30,7 +29,7 @@ def in_dialect(
     if dialect not in _CALL_TYPES or not isinstance(message, Mapping):
         return None
     content = message.get("content")
-    blocks = [_text(content)] if isinstance(content, str) else content
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if fields.get("type") not in ("user", "assistant") or not isinstance(blocks, list):
         return None
     parts = _parts(dict(fields), dict(message), blocks, _CALL_TYPES[dialect])
@@ -41,8 +40,10 @@ def in_dialect(
             part.setdefault("tool", tools.get(part["tool_use_id"]))
     lines = [BY_NAME[dialect].from_house(_with_plain_text(part, dialect)) for part in parts]
     if dialect == "flat":
-        for each in lines:
-            _count_milliseconds(each)
+        for line in lines:
+            at = instant(line.get("timestamp"))
+            if at is not None:
+                line["timestamp"] = round(at.timestamp() * 1000)
     return lines
 
 
@@ -55,9 +56,9 @@ def _parts(
     stamp = {key: fields[key] for key in ("timestamp", "sessionId", "cwd") if key in fields}
     for block in blocks:
         match block:
-            case {"type": "tool_use", "id": str(call_id), "name": str(name), "input": asked}:
+            case {"type": "tool_use", "id": str(call_id), "name": str(name), "input": arguments}:
                 separate.append(
-                    {"type": call_type, "id": call_id, "name": name, "input": asked} | stamp
+                    {"type": call_type, "id": call_id, "name": name, "input": arguments} | stamp
                 )
             case {"type": "tool_result", "tool_use_id": str(call_id)}:
                 answer = {key: block[key] for key in block if key != "type"}
@@ -88,13 +89,3 @@ def _with_plain_text(part: Fields, dialect: str) -> Fields:
         return part
     content = part["message"]["content"]
     return part | {"message": part["message"] | {"content": content[0]["text"] if content else ""}}
-
-
-def _count_milliseconds(line: Fields) -> None:
-    at = instant(line.get("timestamp"))
-    if at is not None:
-        line["timestamp"] = round(at.timestamp() * 1000)
-
-
-def _text(words: str) -> Fields:
-    return {"type": "text", "text": words}

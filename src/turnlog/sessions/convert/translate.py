@@ -21,10 +21,10 @@ from uuid import UUID, uuid5
 
 from turnlog import __version__
 from turnlog.formats import is_uuid
+from turnlog.records.dates import iso
 from turnlog.records.dialects import BY_NAME
 from turnlog.records.dialects.translate import in_dialect
 from turnlog.records.record import Call, Linked, Record, Spoken
-from turnlog.records.timestamps import iso
 from turnlog.sessions.writing.stamp import TREE_TYPES
 
 Fields = dict[str, Any]

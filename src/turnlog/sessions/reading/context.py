@@ -22,9 +22,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from turnlog.records.dates import instant
 from turnlog.records.record import Record, Summary, System, User
 from turnlog.records.record_types import Format
-from turnlog.records.timestamps import instant
 from turnlog.sessions.reading.ranges import count_steps
 from turnlog.sessions.reading.threads import whole_thread
 from turnlog.sessions.reading.tree import Node, Tree

@@ -18,16 +18,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import NotSerialisable, UsageError
-from turnlog.records.blocks import (
+from turnlog.records.codec import decode, encode
+from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.record import (
+    Call,
     CallBlock,
+    Record,
+    Result,
     ResultBlock,
+    Spoken,
     TextBlock,
     ThinkingBlock,
     UnknownBlock,
 )
-from turnlog.records.codec import decode, encode
-from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
-from turnlog.records.record import Call, Record, Result, Spoken
 
 K = TypeVar("K")
 Keeps = Callable[[Record], bool]

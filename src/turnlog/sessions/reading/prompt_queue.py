@@ -24,10 +24,9 @@ from msgspec import Struct, field
 
 from turnlog.errors import NotFound
 from turnlog.records.annotations import session_of
-from turnlog.records.blocks import text_in
 from turnlog.records.codec import decode
 from turnlog.records.meaning import is_news
-from turnlog.records.record import QueueOperation, Record
+from turnlog.records.record import QueueOperation, Record, text_in
 from turnlog.storage.scan import FoundLines
 
 _NEEDLE: Final = b'"queue-operation"'

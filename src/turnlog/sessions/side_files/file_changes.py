@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from turnlog.records.dates import instant
 from turnlog.records.record import (
     Call,
     FileHistory,
@@ -33,7 +34,6 @@ from turnlog.records.record import (
     Spoken,
     User,
 )
-from turnlog.records.timestamps import instant
 from turnlog.storage.atomic_files import text_of
 
 # The argument of each call that names the file it writes.

@@ -31,7 +31,7 @@ from msgspec.structs import replace
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import Home, Problem, side_files
 from turnlog.formats.walk import DirectoryWalk, Item
-from turnlog.records.timestamps import instant
+from turnlog.records.dates import instant
 from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.file_changes import (
     Edit,

@@ -18,9 +18,8 @@ from msgspec import Struct
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, Problem, history_log
 from turnlog.formats.projects import expand_path, is_within
-from turnlog.records.date_expressions import is_between
+from turnlog.records.dates import instant, is_between
 from turnlog.records.record import Record
-from turnlog.records.timestamps import instant
 from turnlog.sessions.side_files.file_changes import whole_path
 from turnlog.storage.atomic_files import text_of
 from turnlog.storage.reader import Placed, read_log

@@ -17,11 +17,11 @@ from msgspec import to_builtins
 from turnlog import __version__
 from turnlog.errors import NotSerialisable, UsageError
 from turnlog.records.codec import encode
+from turnlog.records.dates import iso
 from turnlog.records.dialects import dialect_of
 from turnlog.records.dialects.translate import in_dialect
 from turnlog.records.lenient_json import loads
 from turnlog.records.record import Call, Record, Spoken
-from turnlog.records.timestamps import iso
 from turnlog.sessions.environment import process
 
 Fields = dict[str, Any]
@@ -88,7 +88,7 @@ class RecordStamper:
         if self.dialect != "claude":
             # The log's dialect has no parents: records it cannot hold follow the one before, too.
             fields = {key: value for key, value in fields.items() if key not in _LINKS}
-            dialect = dialect_of(fields).NAME
+            dialect = dialect_of(fields).name
             if dialect == self.dialect:
                 return [self._native(fields, now)]
             parts = in_dialect(fields, self.dialect, self._tools) if dialect == "claude" else None

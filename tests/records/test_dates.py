@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.records.timestamps import instant, iso
+from turnlog.records.dates import instant, iso
 
 NOON = datetime(2026, 3, 4, 12, 0, 0, 250_000, tzinfo=UTC)
 

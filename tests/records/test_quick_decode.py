@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from records.samples import CLAUDE, FLAT, ORCHESTRATOR
 from strategies import good_lines, spoiled, spoiled_lines, to_line
 from turnlog.records.codec import decode
-from turnlog.records.fast_decode import QuickRecord, quick_decode, quick_run
 from turnlog.records.record import Record
-from turnlog.records.session_summary import SessionSummary
+from turnlog.records.session_summary import QuickRecord, SessionSummary, quick_decode, quick_run
 
 SAMPLES = [*CLAUDE.values(), *FLAT.values(), *ORCHESTRATOR.values()]
 
