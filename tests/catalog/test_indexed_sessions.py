@@ -18,7 +18,7 @@ from turnlog import build
 from turnlog.catalog.indexed_sessions import SESSION_SORTS, TOP_TOOLS, list_indexed
 from turnlog.catalog.projects import PROJECT_SORTS, list_projects
 from turnlog.catalog.sessions import SessionRow, list_sessions
-from turnlog.costs.scanned_usage import scan_usage
+from turnlog.costs.usage import scan_usage
 from turnlog.errors import UsageError
 from turnlog.formats import dated_log, find_homes
 from turnlog.index.connection import open_fresh

@@ -132,7 +132,7 @@ def test_costs_are_read_from_the_logs_rather_than_from_an_index_that_is_behind(r
     wanted = run("cost", "--json", "--no-index")
     code, out, err = run("cost", "--json")
     assert (code, told(out)) == (0, told(wanted[1]))
-    assert "read the logs instead" in err
+    assert "reading the logs instead" in err
 
 
 def test_the_overview_needs_no_index(run, tmp_path):
@@ -140,7 +140,7 @@ def test_the_overview_needs_no_index(run, tmp_path):
     _, wanted, _ = run("--json", sealed=False)
     code, out, err = run("--json", sealed=False, own=tmp_path / "file" / "own")
     assert code == 0
-    assert err.endswith("not a directory; read the logs instead\n")
+    assert err.endswith("not a directory; reading the logs instead\n")
     jsonschema.validate(json.loads(out), msgspec.json.schema(BareOverview))
     bare, indexed = json.loads(out), json.loads(wanted)
     assert (bare["periods"], bare["days"]) == (indexed["periods"], indexed["days"])

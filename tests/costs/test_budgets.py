@@ -13,7 +13,7 @@ from turnlog.catalog.period import Period
 from turnlog.costs.blocks import active_block, blocks
 from turnlog.costs.budgets import Budget, Budgets, budget_report, budgets_from
 from turnlog.costs.ledger import Question, ledger
-from turnlog.costs.source import LogsSource
+from turnlog.costs.usage import LogsSource
 from turnlog.pricing.cost import load_prices
 from turnlog.records.dates import LocalTimes
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from costs.test_ledger import NOON, instants, response, responses, scan
 from turnlog.catalog.period import Period
-from turnlog.costs.comparison import compare, compared_as_lists, with_the_one_before
+from turnlog.costs.comparison import compare, compared_as_lists, with_previous_period
 from turnlog.costs.ledger import UNITS, Question, ledger
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import load_prices
@@ -33,12 +33,12 @@ def question(since, until, by=("model",), zone=UTC, **more):
 
 
 def before(since, until, zone=UTC, now=NOON):
-    period = with_the_one_before(question(since, until, zone=zone), now)[1].period
+    period = with_previous_period(question(since, until, zone=zone), now)[1].period
     return period.since, period.until
 
 
 def compared(found, prices, asked, now=NOON):
-    both = with_the_one_before(asked, now)
+    both = with_previous_period(asked, now)
     return compare(ledger(found, prices, both[0]), both[0], ledger(found, prices, both[1]), both[1])
 
 
@@ -70,7 +70,7 @@ def test_days_are_days_however_long_the_clocks_made_them():
 
 def test_a_period_without_an_end_ends_now():
     since = NOON - timedelta(days=7)
-    now, earlier = with_the_one_before(question(since, None), NOON)
+    now, earlier = with_previous_period(question(since, None), NOON)
     assert (now.period.since, now.period.until) == (since, NOON)
     assert (earlier.period.since, earlier.period.until) == (since - timedelta(days=7), since)
 
@@ -86,17 +86,17 @@ def test_the_two_touch_and_any_other_period_has_the_same_length(since, length):
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        (question(None, NOON), "without a beginning"),
+        (question(None, NOON), "the start of a period"),
         (question(NOON, NOON), "ends before"),
         (question(NOON, NOON - timedelta(days=1)), "ends before"),
-        (question(NOON, None, by=("week", "day")), "one unit of time"),
-        (question(datetime(2, 1, 1, tzinfo=UTC), NOON), "not that much time"),
-        (question(datetime(2, 1, 1, 0, 1, tzinfo=UTC), NOON), "not that much time"),
+        (question(NOON, None, by=("week", "day")), "several units of time"),
+        (question(datetime(2, 1, 1, tzinfo=UTC), NOON), "before the year 1"),
+        (question(datetime(2, 1, 1, 0, 1, tzinfo=UTC), NOON), "before the year 1"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_with_a_hint(asked, why):
     with pytest.raises(UsageError, match=why) as told:
-        with_the_one_before(asked, NOON)
+        with_previous_period(asked, NOON)
     assert told.value.hint
 
 
@@ -111,7 +111,7 @@ def test_what_cannot_be_compared_is_refused_with_a_hint(asked, why):
 def test_both_columns_add_up_to_what_each_period_cost(prices, found, by, period, zone):
     since, seconds = period
     asked = question(since, since + timedelta(seconds=seconds), by, zone)
-    both = with_the_one_before(asked, NOON)
+    both = with_previous_period(asked, NOON)
     books = [ledger(scan(*found), prices, each) for each in both]
     told = compare(books[0], both[0], books[1], both[1])
     for name, of_before in [("cost_usd", "before_usd"), ("messages", "before_messages")]:

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from turnlog.catalog.period import Period
 from turnlog.costs import ledger as engine
-from turnlog.costs.indexed_usage import TracedResponse
-from turnlog.costs.ledger import UNITS, Question, explain, rows_as_lists
-from turnlog.costs.scanned_usage import UsageScan
-from turnlog.costs.trends import add_trends, trends
+from turnlog.costs.ledger import UNITS, Question, add_trends, explain, rows_as_lists
+from turnlog.costs.usage import TracedResponse, UsageScan
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import load_prices
 from turnlog.records.dates import TIMES, LocalTimes, MachineZone
@@ -61,8 +59,17 @@ traced = partial(response, kind=TracedResponse)
 
 
 def scan(*responses, **more):
-    given = {"skipped": [], "logs": 1, "size_bytes": 1, "sightings": len(responses)}
-    return UsageScan(responses=list(responses), synthetic=0, pending=0, **(given | more))
+    given = {
+        "skipped": [],
+        "logs": 1,
+        "size_bytes": 1,
+        "entries": len(responses),
+        "duplicates": 0,
+        "undated": sum(each.at is None for each in responses),
+        "synthetic": 0,
+        "pending": 0,
+    }
+    return UsageScan(responses=list(responses), **(given | more))
 
 
 def ledger(found, prices, by, **more):
@@ -234,7 +241,7 @@ def test_the_steps_of_a_trend_add_up_to_the_cost_of_what_has_a_date(prices, foun
     by = list(dict.fromkeys(by))
     asked = Question(by=tuple(by), zone=ZoneInfo(zone))
     book = engine.ledger(scan(*found), prices, asked)
-    add_trends(book, trends(scan(*found), prices, asked, now=NOON))
+    add_trends(book, scan(*found), prices, asked, now=NOON)
     dated = engine.ledger(scan(*(each for each in found if each.at)), prices, asked)
     costs = {tuple(getattr(row, unit) for unit in by): row.cost_usd for row in dated.rows}
     for row in book.rows:
@@ -249,17 +256,20 @@ def test_a_trend_spans_the_period_by_the_hour_the_day_or_the_month(prices):
     for days, unit, count in [(2, "hour", 49), (5, "day", 6), (400, "month", 15)]:
         period = Period(since=NOON - timedelta(days=days, minutes=-61))
         asked = Question(by=("model",), zone=UTC, period=period)
-        told = trends(found, prices, asked, now=NOON + timedelta(minutes=61))
-        assert (told.unit, len(told.steps)) == (unit, count)
-        assert told.steps[-1] == LocalTimes(UTC).name(unit, NOON + timedelta(hours=1))
+        book = engine.ledger(found, prices, asked)
+        add_trends(book, found, prices, asked, now=NOON + timedelta(minutes=61))
+        assert len(book.steps) == count
+        assert book.steps[-1] == LocalTimes(UTC).name(unit, NOON + timedelta(hours=1))
 
 
 def test_what_has_no_trend_is_refused(prices):
-    with pytest.raises(UsageError, match="trend themselves"):
-        trends(scan(), prices, Question(by=("day", "model"), zone=UTC), now=NOON)
+    asked = Question(by=("day", "model"), zone=UTC)
+    book = engine.ledger(scan(), prices, asked)
+    with pytest.raises(UsageError, match="a trend already"):
+        add_trends(book, scan(), prices, asked, now=NOON)
     far = scan(response(datetime.min.replace(tzinfo=UTC)), response(NOON))
     with pytest.raises(UsageError, match="too long"):
-        trends(far, prices, Question(by=("model",), zone=UTC), now=NOON)
+        add_trends(book, far, prices, Question(by=("model",), zone=UTC), now=NOON)
 
 
 @given(

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
 from turnlog.catalog.period import Period
 from turnlog.costs.blocks import blocks
-from turnlog.costs.indexed_usage import every_response
 from turnlog.costs.ledger import Question, ledger
 from turnlog.costs.statusline import compute_figures, update_figures
 from turnlog.costs.statusline_figures import VERSION, FiguresFile, end_of_file
+from turnlog.costs.usage import every_response
 from turnlog.formats import turnlog_home
 from turnlog.index.connection import open_fresh
 from turnlog.pricing.cost import configured_prices

@@ -20,7 +20,7 @@ from export.pages import ID, home_of
 from index.homes import own_index
 from turnlog.catalog.period import Period
 from turnlog.costs.ledger import Question, ledger
-from turnlog.costs.source import IndexSource
+from turnlog.costs.usage import IndexSource
 from turnlog.errors import UsageError
 from turnlog.export.masking import Masking
 from turnlog.export.parquet import MARK, schema_of, write_parquet

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from turnlog.costs.scanned_usage import scan_usage
+from turnlog.costs.usage import scan_usage
 from turnlog.formats import find_everywhere, find_homes
 from turnlog.pricing.cost import PriceTerms
 from turnlog.records.responses import UNKNOWN

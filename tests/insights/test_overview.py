@@ -8,8 +8,8 @@ import pytest
 
 from index.homes import SESSIONS, answered, asked, lines, log_path, made_home, own_index
 from turnlog.catalog.period import Period
-from turnlog.costs.indexed_usage import used_in
 from turnlog.costs.ledger import Question, ledger
+from turnlog.costs.usage import IndexSource
 from turnlog.index.connection import open_fresh
 from turnlog.insights.overview import LATEST, overview
 from turnlog.keep.copies.keep import keep
@@ -47,7 +47,9 @@ def test_each_period_is_what_the_ledger_says_of_it(homes, zone):
         for row in found.periods:
             since = today - timedelta(days=row.days - 1)
             asked_for = Question(by=(), zone=zone, period=Period(since=since))
-            totals = ledger(used_in(index, asked_for.period, prices), prices, asked_for).totals
+            totals = ledger(
+                IndexSource(index, prices).sums(asked_for.period), prices, asked_for
+            ).totals
             assert Decimal(row.cost_usd) == Decimal(totals.cost_usd)
             assert row.messages == totals.messages
             assert row.since == since.date().isoformat()

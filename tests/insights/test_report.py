@@ -18,8 +18,8 @@ from msgspec import structs
 from insights import insights_plain as plainly
 from turnlog.catalog.pages import tokens_of
 from turnlog.catalog.projects import list_projects
-from turnlog.costs.indexed_usage import used_in
 from turnlog.costs.ledger import ledger
+from turnlog.costs.usage import IndexSource
 from turnlog.errors import UsageError
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
@@ -544,7 +544,7 @@ def test_totals_are_those_of_the_ledger(tmp_path):
     asked = Scope(now=NOW, since=BEGIN + timedelta(minutes=7, seconds=3), limit=None)
     with opened(home) as index:
         found = insights(index, PRICES, asked)
-        book = ledger(used_in(index, asked.period, PRICES), PRICES, asked.by("day"))
+        book = ledger(IndexSource(index, PRICES).sums(asked.period), PRICES, asked.by("day"))
     assert found.totals == book.totals
     assert [row.cost_usd for row in found.days] == [row.cost_usd for row in book.rows]
 

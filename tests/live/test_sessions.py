@@ -16,9 +16,9 @@ import turnlog
 from index.homes import own_index
 from live.live_world import World, call, prompt, result, said, thought, until
 from turnlog.catalog.period import Period
-from turnlog.costs.indexed_usage import every_response
 from turnlog.costs.ledger import Question, ledger
 from turnlog.costs.statusline_figures import window_of
+from turnlog.costs.usage import every_response
 from turnlog.index.connection import open_fresh
 from turnlog.live.activity import Activity, Doing, LogEnd
 from turnlog.live.sessions import LiveDocument

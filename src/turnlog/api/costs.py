@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, tzinfo
 
 from turnlog.api.arguments import When, resolve_scope, resolve_session_id, weekday_number
@@ -25,9 +26,8 @@ from turnlog.costs.comparison import (
     UsageChange,
     compare,
     compared_as_lists,
-    with_the_one_before,
+    with_previous_period,
 )
-from turnlog.costs.indexed_usage import counted_elsewhere
 from turnlog.costs.ledger import (
     TRACED,
     Explanation,
@@ -38,18 +38,19 @@ from turnlog.costs.ledger import (
     ResponseRow,
     SkippedDocument,
     Unit,
+    add_trends,
     cut_rows,
     explain,
     ledger,
     rows_as_lists,
     units_named,
+    usage_for,
 )
-from turnlog.costs.source import IndexSource, UsageSource, open_source, usage_for
-from turnlog.costs.trends import add_trends, trends
+from turnlog.costs.usage import IndexSource, UsageSource, counted_elsewhere, open_source
 from turnlog.errors import UsageError
 from turnlog.formats import Home
 from turnlog.pricing.cost import Mode, Prices
-from turnlog.records.dates import Weekday
+from turnlog.records.dates import TIMES, Weekday
 
 __all__ = [
     "TRACED",
@@ -135,28 +136,28 @@ def cost(
     If *trend* is None, it is added where there can be one.
     """
     scan = usage_for(source, asked)
-    found = ledger(scan, prices, asked)
-    try:
-        if trend is not False:
-            add_trends(found, trends(scan, prices, asked, now=now))
-    except UsageError:
-        if trend:
-            raise
-    return found
+    report = ledger(scan, prices, asked)
+    if trend:
+        add_trends(report, scan, prices, asked, now=now)
+    elif trend is None and not any(unit in TIMES for unit in asked.by):
+        with suppress(UsageError):
+            add_trends(report, scan, prices, asked, now=now)
+    return report
 
 
 def compare_costs(
     source: UsageSource, prices: Prices, asked: Question, *, now: datetime
 ) -> CostComparison:
     """Compare the costs of a period with those of the one before, row by row."""
-    asked, before = with_the_one_before(asked, now)
+    asked, before = with_previous_period(asked, now)
     books = [ledger(usage_for(source, each), prices, each) for each in (asked, before)]
     return compare(books[0], asked, books[1], before)
 
 
 def explain_cost(source: UsageSource, prices: Prices, asked: Question, row: str) -> Explanation:
-    """List the responses behind one *row* of ``cost``, the dearest first."""
-    return explain(usage_for(source, asked, is_single=True), prices, asked, row)
+    """List the responses behind one *row* of ``cost``, the most expensive first."""
+    scan = (source.traced if asked.is_traced else source.responses)(asked.period)
+    return explain(scan, prices, asked, row)
 
 
 def blocks(source: UsageSource, prices: Prices, asked: Question, *, now: datetime) -> BlockLedger:

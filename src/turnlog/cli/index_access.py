@@ -104,5 +104,5 @@ def open_source(
         no_index=no_index,
         is_traced=is_traced,
         open_index=open_index,
-        tell=lambda why: click.echo(f"notice: {inert(why)}", err=True),
+        notify=lambda why: click.echo(f"notice: {inert(why)}", err=True),
     )

@@ -1,19 +1,18 @@
-"""Budgets: how much of what was meant to be spent is spent, and where this pace leads.
+"""Budgets: how much of each is spent, and where the current pace leads.
 
     [budgets]                            # dollars
     daily = 20
     weekly = 100
     monthly = 300
-    block = 10                           # the five-hour block that lasts now
-    warn_at = 0.8                        # the part of a budget from which on it is told
+    block = 10                           # the active five-hour block
+    warn_at = 0.8                        # warn when this share of a budget is spent
 
-    [budgets.projects."~/src/orchard"]   # sessions that began there or below
+    [budgets.projects."~/src/orchard"]   # sessions started there or below
     monthly = 50
 
-A day, a week and a month are those of now, in the time zone and with the first day of the week that
-a report has. A budget is exceeded when more than it was spent. Pace is reckoned once a fiftieth of
-the period has passed: before that a single response would seem to ruin its owner. What is broken is
-reported and changes nothing.
+Days, weeks and months are the current ones, in the time zone of the report. A budget is exceeded
+when more than its limit is spent. There is no projection during the first fiftieth of a period,
+when it would depend on a single response. Invalid settings are reported and ignored.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from msgspec import Struct, field
 
 from turnlog.catalog.period import Period
 from turnlog.config import SettingProblem
-from turnlog.costs.blocks import BlockRow, active_block
-from turnlog.costs.ledger import Question, SkippedDocument, UnpricedRow, ledger
-from turnlog.costs.source import UsageSource
+from turnlog.costs.blocks import active_block
+from turnlog.costs.ledger import Question, SkippedDocument, UnpricedRow, ledger, usage_for
+from turnlog.costs.usage import UsageSource
 from turnlog.pricing.cost import Prices
 from turnlog.records.dates import LocalTimes
 
@@ -49,7 +48,7 @@ _SHOWN: Final = 40
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """What may be spent in each period; in one project, if it names one."""
+    """A limit for each period, in one project or in all."""
 
     name: BudgetName
     limit_usd: Decimal
@@ -57,94 +56,88 @@ class Budget(Struct, frozen=True, kw_only=True):
 
 
 class Budgets(Struct, frozen=True, kw_only=True):
-    """Every budget that is set."""
+    """All configured budgets."""
 
     budgets: tuple[Budget, ...] = ()
     warn_at: Decimal = _WARN_AT
 
 
 class BudgetRow(Struct, kw_only=True):
-    """One budget, and what is spent of it."""
+    """One budget and its use."""
 
     budget: BudgetName
     project: str | None
     start_at: datetime | None
-    """When its period began; null if no block lasts now."""
+    """The start of its period; null if no block is active."""
     end_at: datetime | None
     used_usd: str
     limit_usd: str
     percent: float | None
-    """Null if the limit is nothing."""
+    """Null if the limit is 0."""
     state: BudgetState
     projected_usd: str | None
-    """What it will be at its end if it goes on like this, to the cent; null if it is too early."""
+    """The cost at the end of the period at this pace, in cents; null if it is too early."""
 
 
 class BudgetReport(Struct, kw_only=True):
-    """What `turnlog cost budgets --json` prints."""
+    """The result of `turnlog cost budgets --json`."""
 
     budgets: list[BudgetRow] = field(default_factory=list)
     skipped: SkippedDocument = field(default_factory=SkippedDocument)
 
 
 class _InvalidBudget(Exception):
-    """It never leaves this module, which turns it into a problem."""
+    """An invalid setting; reported as a SettingProblem."""
 
 
 def budgets_from(settings: Mapping[str, Any]) -> tuple[Budgets, tuple[SettingProblem, ...]]:
-    """Read the plain ``[budgets]`` table of a parsed config.toml."""
-    found: list[Budget] = []
+    """Parse the ``[budgets]`` table of config.toml; return it with its problems."""
+    budgets: list[Budget] = []
     problems: list[SettingProblem] = []
     warn_at = _WARN_AT
     for where, name, value, project in _settings(settings):
         try:
             if name == "warn_at" and project is None:
-                warn_at = _part(value)
+                warn_at = _share(value)
             elif name == "block" and project is None:
-                found.append(Budget(name="block", limit_usd=_limit(value)))
+                budgets.append(Budget(name="block", limit_usd=_limit(value)))
             else:
-                found.append(_budget(name, value, project))
+                budgets.append(_budget(name, value, project))
         except _InvalidBudget as error:
             problems.append(SettingProblem(where, str(error)))
-    return Budgets(budgets=tuple(found), warn_at=warn_at), tuple(problems)
+    return Budgets(budgets=tuple(budgets), warn_at=warn_at), tuple(problems)
 
 
 def budget_report(
-    budgets: Budgets, source: UsageSource, prices: Prices, asked: Question, *, now: datetime
+    budgets: Budgets, source: UsageSource, prices: Prices, question: Question, *, now: datetime
 ) -> BudgetReport:
-    """Say what is spent of every budget, in the zone, the weeks and the mode of *asked*."""
+    """Return the use of every budget, with the time zone, weeks and mode of *question*."""
     report = BudgetReport()
     skipped: list[SkippedDocument] = []
+    local = LocalTimes(question.zone, question.week_starts)
     for budget in budgets.budgets:
         if budget.name == "block":
-            block, left_out = active_block(source, prices, now=now, mode=asked.mode)
-            row = _row_of_block(budget, block, budgets.warn_at)
+            block, missing = active_block(source, prices, now=now, mode=question.mode)
+            row = _row(budget, Decimal(block.cost_usd if block else 0), budgets.warn_at)
+            if block is not None:
+                row.start_at, row.end_at = block.start_at, block.end_at
+                row.projected_usd = block.projected_usd
         else:
-            local = LocalTimes(asked.zone, asked.week_starts)
             since, until = local.begin(_UNITS[budget.name], now)
             period = Period(since=since, until=until, project=budget.project)
-            scan = source.sums(period) if asked.mode == "calculate" else source.responses(period)
-            question = Question(by=("model",), zone=asked.zone, period=period, mode=asked.mode)
-            book = ledger(scan, prices, question)
-            left_out = book.skipped
-            used = Decimal(book.totals.cost_usd)
+            spent = Question(by=("model",), zone=question.zone, period=period, mode=question.mode)
+            costs = ledger(usage_for(source, spent), prices, spent)
+            missing = costs.skipped
+            used = Decimal(costs.totals.cost_usd)
             row = _row(budget, used, budgets.warn_at)
             row.start_at, row.end_at = since, until
             row.projected_usd = _projected(used, since, until, now)
         report.budgets.append(row)
-        skipped.append(left_out)
+        skipped.append(missing)
     if skipped:
         report.skipped = skipped[0]
         report.skipped.unpriced = _largest(row for each in skipped for row in each.unpriced)
     return report
-
-
-def _row_of_block(budget: Budget, block: BlockRow | None, warn_at: Decimal) -> BudgetRow:
-    row = _row(budget, Decimal(block.cost_usd) if block else Decimal(0), warn_at)
-    if block is not None:
-        row.start_at, row.end_at = block.start_at, block.end_at
-        row.projected_usd = block.projected_usd
-    return row
 
 
 def _row(budget: Budget, used: Decimal, warn_at: Decimal) -> BudgetRow:
@@ -171,25 +164,25 @@ def _projected(used: Decimal, since: datetime, until: datetime, now: datetime) -
     passed, length = now - since, until - since
     if passed * _TOO_EARLY < length:
         return None
-    ahead = used * Decimal(length // _MICROSECOND) / Decimal(passed // _MICROSECOND)
-    return f"{ahead.quantize(_CENT, ROUND_HALF_UP):f}"
+    projected = used * Decimal(length // _MICROSECOND) / Decimal(passed // _MICROSECOND)
+    return f"{projected.quantize(_CENT, ROUND_HALF_UP):f}"
 
 
 def _largest(rows: Iterable[UnpricedRow]) -> list[UnpricedRow]:
-    """Return one row for each model: a month holds what a day of it holds."""
-    found: dict[tuple[str, str], UnpricedRow] = {}
+    """Return the largest row of each model: the month's usage includes the day's."""
+    largest: dict[tuple[str, str], UnpricedRow] = {}
     for row in rows:
-        kept = found.setdefault((row.model, row.reason), row)
-        if row.tokens > kept.tokens:
-            found[row.model, row.reason] = row
-    return list(found.values())
+        known = largest.setdefault((row.model, row.reason), row)
+        if row.tokens > known.tokens:
+            largest[row.model, row.reason] = row
+    return list(largest.values())
 
 
-# -- what config.toml says ------------------------------------------------------------------
+# -- settings -------------------------------------------------------------------------------
 
 
 def _settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str | None]]:
-    """Return every setting: where it stands, its name, its value, and whose project it is for."""
+    """Yield every setting: its full name, its name, its value and its project."""
     for name, value in settings.items():
         if name != "projects" or not isinstance(value, Mapping):
             yield f"budgets.{name}", name, value, None
@@ -199,47 +192,44 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str 
             if not isinstance(table, Mapping):
                 yield where, "", table, project
                 continue
-            for each, amount in table.items():
-                yield f"{where}.{each}", each, amount, project
+            for budget, amount in table.items():
+                yield f"{where}.{budget}", budget, amount, project
 
 
 def _budget(name: str, value: Any, project: str | None) -> Budget:
     if name in {"", "projects"}:
-        raise _InvalidBudget(f"a table of budgets is expected, not {_said(value)}")
-    for known in _UNITS:
-        if known == name:
-            return Budget(name=known, limit_usd=_limit(value), project=_place(project))
-    others = "" if project else ", block, warn_at"
-    raise _InvalidBudget(f"no such budget; there are {', '.join(_UNITS)}{others}")
-
-
-def _place(project: str | None) -> str | None:
-    if project is None:
-        return None
-    path = os.path.expanduser(project)
-    if not os.path.isabs(path):
-        raise _InvalidBudget("a project is named by its whole path")
-    return os.path.normpath(path)
+        raise _InvalidBudget(f"expected a table of budgets, not {_short(value)}")
+    known = next((budget for budget in _UNITS if budget == name), None)
+    if known is None:
+        others = "" if project else ", block, warn_at"
+        raise _InvalidBudget(f"unknown budget; use {', '.join(_UNITS)}{others}")
+    limit = _limit(value)
+    if project is not None:
+        project = os.path.expanduser(project)
+        if not os.path.isabs(project):
+            raise _InvalidBudget("a project must be an absolute path")
+        project = os.path.normpath(project)
+    return Budget(name=known, limit_usd=limit, project=project)
 
 
 def _limit(value: Any) -> Decimal:
     amount = _number(value)
     if amount is None or not 0 <= amount <= _LARGEST:
-        raise _InvalidBudget(f"{_said(value)} is not an amount in dollars")
+        raise _InvalidBudget(f"{_short(value)} is not an amount in dollars")
     if amount != round(amount, _DIGITS):
-        raise _InvalidBudget(f"{_said(value)} has more than {_DIGITS} decimals")
-    return abs(amount)  # Minus nothing is nothing.
+        raise _InvalidBudget(f"{_short(value)} has more than {_DIGITS} decimals")
+    return abs(amount)  # -0 is 0.
 
 
-def _part(value: Any) -> Decimal:
-    part = _number(value)
-    if part is None or not 0 < part <= 1:
-        raise _InvalidBudget(f"{_said(value)} is not a part of a budget, such as {_WARN_AT}")
-    return part
+def _share(value: Any) -> Decimal:
+    share = _number(value)
+    if share is None or not 0 < share <= 1:
+        raise _InvalidBudget(f"{_short(value)} is not a share of a budget, such as {_WARN_AT}")
+    return share
 
 
 def _number(value: Any) -> Decimal | None:
-    """Read a number as it was typed; None if it is none."""
+    """Return the number exactly as it was typed, or None."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, float) and not math.isfinite(value):
@@ -251,10 +241,9 @@ def _number(value: Any) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def _said(value: Any) -> str:
-    """Return *value* in few characters."""
+def _short(value: Any) -> str:
     try:
-        said = repr(value)
-    except ValueError:  # Python writes no number of five thousand digits.
+        text = repr(value)
+    except ValueError:  # Python refuses to print integers with thousands of digits.
         return "that number"
-    return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,8 +1,8 @@
-"""Two periods side by side: what is asked for, and as long a time before it.
+"""Compare the costs of a period with those of the period before it.
 
-Between two midnights the calendar decides: whole months are compared with as many months, days with
-as many days, however long the clocks made them. Any other period is compared with the same span of
-time. Rows are matched by their names; times by their position: the third day with the third day.
+A period of whole calendar months is compared with as many months, one of whole days with as many
+days, whatever the clock changes; any other period with the same span of time. Rows are matched by
+name, times by position: the third day with the third day.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from turnlog.costs.ledger import (
     Question,
     SkippedDocument,
     Unit,
-    UnpricedRow,
+    sum_unpriced,
 )
 from turnlog.errors import UsageError
 from turnlog.pricing.money import total_usd
@@ -32,14 +32,14 @@ Key = tuple[str | int | None, ...]
 
 
 class Span(Struct, kw_only=True):
-    """A stretch of time, half-open."""
+    """A half-open range of time."""
 
     since_at: datetime
     until_at: datetime
 
 
 class UsageChange(Struct, kw_only=True):
-    """What was used now and before."""
+    """Usage and cost now and before."""
 
     messages: int
     before_messages: int
@@ -47,19 +47,19 @@ class UsageChange(Struct, kw_only=True):
     before_usd: str
     difference_usd: str
     percent: float | None
-    """By how much it changed; null if there was no cost before."""
+    """The change of the cost; null if there was none before."""
 
 
 class ComparedRow(UsageChange, kw_only=True):
-    """One group in both periods. Only what it is grouped by is there."""
+    """One group in both periods. Only the units of the grouping are present."""
 
     hour: str | UnsetType | None = UNSET
     day: str | UnsetType | None = UNSET
     week: str | UnsetType | None = UNSET
     month: str | UnsetType | None = UNSET
-    """A time is null if the period is shorter than the one before, and has none at that place."""
+    """A time is null if the period is shorter than the one before it."""
     compared_with: str | UnsetType | None = UNSET
-    """The time at the same place of the period before; null if that is shorter."""
+    """The time at the same position in the period before; null if that is shorter."""
     session: str | UnsetType | None = UNSET
     project: str | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
@@ -69,7 +69,7 @@ class ComparedRow(UsageChange, kw_only=True):
 
 
 class CostComparison(Struct, kw_only=True):
-    """What `turnlog cost --compare --json` prints."""
+    """The result of `turnlog cost --compare --json`."""
 
     period: Span
     before: Span
@@ -78,84 +78,78 @@ class CostComparison(Struct, kw_only=True):
     skipped: SkippedDocument
 
 
-def with_the_one_before(asked: Question, now: datetime) -> tuple[Question, Question]:
-    """Give *asked* with both ends of its period, and the same question about the time before it."""
-    period = asked.period
+def with_previous_period(question: Question, now: datetime) -> tuple[Question, Question]:
+    """Return *question* with both ends of its period, and the same for the period before."""
+    period = question.period
     if period.since is None:
         raise UsageError(
-            "without a beginning there is nothing before it",
-            hint="say a period: since and until, such as 2026-10-01 and 2026-11-01",
+            "a comparison needs the start of a period",
+            hint="set since and until, such as 2026-10-01 and 2026-11-01",
             code="period-without-start",
         )
-    if sum(unit in TIMES for unit in asked.by) > 1:
+    if sum(unit in TIMES for unit in question.by) > 1:
         raise UsageError(
-            "two periods are compared by one unit of time",
-            hint="group by one of them",
+            "cannot compare periods by several units of time",
+            hint="group by one unit of time",
             code="several-time-units",
         )
     since, until = period.since, now if period.until is None else period.until
     check_period(since, until)
     try:
-        earlier = _earlier(since, until, asked.zone)
+        earlier = _earlier(since, until, question.zone)
     except (OverflowError, ValueError):
         raise UsageError(
-            "there is not that much time before the period", hint="say a shorter one"
+            "the period before would start before the year 1", hint="use a shorter period"
         ) from None
     whole = structs.replace(period, until=until)
     before = structs.replace(period, since=earlier, until=since)
-    return structs.replace(asked, period=whole), structs.replace(asked, period=before)
+    return structs.replace(question, period=whole), structs.replace(question, period=before)
 
 
-def compare(now: Ledger, asked: Question, before: Ledger, asked_before: Question) -> CostComparison:
-    """Put the ledgers of two periods side by side."""
-    time = next((unit for unit in asked.by if unit in TIMES), None)
-    times = [_names(each, time) if time else [] for each in (asked, asked_before)]
-    rows_now = {_key(row, asked.by, times[0]): row for row in now.rows}
-    rows_before = {_key(row, asked.by, times[1]): row for row in before.rows}
-    found = [
-        (key, _row(key, asked.by, rows_now.get(key), rows_before.get(key), times))
-        for key in {**rows_now, **rows_before}
+def compare(now: Ledger, question: Question, before: Ledger, earlier: Question) -> CostComparison:
+    """Compare the ledgers of two periods, row by row."""
+    by = question.by
+    unit = next((unit for unit in by if unit in TIMES), None)
+    spans = [_span(question.period), _span(earlier.period)]
+    local = LocalTimes(question.zone, question.week_starts)
+    times = [
+        local.names_between(unit, span.since_at, span.until_at) if unit else [] for span in spans
     ]
-    found.sort(key=lambda each: _order(*each))
+    rows_now = {_key(row, by, times[0]): row for row in now.rows}
+    rows_before = {_key(row, by, times[1]): row for row in before.rows}
+    rows = {
+        key: _row(key, by, rows_now.get(key), rows_before.get(key), times)
+        for key in {**rows_now, **rows_before}
+    }
     return CostComparison(
-        period=_span(asked.period),
-        before=_span(asked_before.period),
-        rows=[row for _, row in found],
+        period=spans[0],
+        before=spans[1],
+        rows=[row for _, row in sorted(rows.items(), key=lambda item: _order(*item))],
         totals=_change(now.totals, before.totals),
         skipped=structs.replace(
-            now.skipped, unpriced=added_up([*now.skipped.unpriced, *before.skipped.unpriced])
+            now.skipped, unpriced=sum_unpriced([*now.skipped.unpriced, *before.skipped.unpriced])
         ),
     )
 
 
-def compared_as_lists(found: CostComparison, by: Sequence[Unit]) -> list[list[str]]:
-    """Return the rows as plain text, heads first, for CSV and Markdown; exact, not rounded."""
+def compared_as_lists(comparison: CostComparison, by: Sequence[Unit]) -> list[list[str]]:
+    """Return the header and the rows as text for CSV and Markdown; exact, not rounded."""
     names: list[str] = list(by)
     if any(unit in TIMES for unit in by):
         names.append("compared_with")
     figures = structs.fields(UsageChange)
     rows = [[*names, *(field.name for field in figures)]]
     total = ["total", *[""] * (len(names) - 1)]
-    for row in (*found.rows, found.totals):
-        named = [getattr(row, name) or "" for name in names] if row is not found.totals else total
+    for row in (*comparison.rows, comparison.totals):
+        is_row = isinstance(row, ComparedRow)
+        named = [getattr(row, name) or "" for name in names] if is_row else total
         values = (getattr(row, field.name) for field in figures)
         rows.append([*named, *("" if value is None else str(value) for value in values)])
     return rows
 
 
-def added_up(rows: Sequence[UnpricedRow]) -> list[UnpricedRow]:
-    """Return one row for each model and reason."""
-    found: dict[tuple[str, str], UnpricedRow] = {}
-    for row in rows:
-        empty = structs.replace(row, messages=0, tokens=0)
-        kept = found.setdefault((row.model, row.reason), empty)
-        kept.messages += row.messages
-        kept.tokens += row.tokens
-    return list(found.values())
-
-
 def _earlier(since: datetime, until: datetime, zone: tzinfo) -> datetime:
-    """Return when the period before the given one began."""
+    """Return the start of the period before the given one."""
     local = LocalTimes(zone)
     if any(local.begin("day", at)[0] != at for at in (since, until)):
         return since - (until - since)
@@ -169,16 +163,8 @@ def _earlier(since: datetime, until: datetime, zone: tzinfo) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(since.tzinfo)
 
 
-def _names(asked: Question, time: str) -> list[str]:
-    period = asked.period
-    assert period.since is not None
-    assert period.until is not None
-    local = LocalTimes(asked.zone, asked.week_starts)
-    return local.names_between(time, period.since, period.until)
-
-
 def _key(row: LedgerRow, by: Sequence[Unit], times: Sequence[str]) -> Key:
-    """Return what a row is known by in both periods: a time by its place, others by their names."""
+    """Return what identifies a row in both periods: the position of a time, other names."""
     names = [getattr(row, unit) for unit in by]
     return tuple(
         bisect_right(times, name) - 1 if unit in TIMES else name
@@ -219,9 +205,9 @@ def _change(now: Figures | None, before: Figures | None) -> UsageChange:
 
 
 def _order(key: Key, row: ComparedRow) -> tuple[list[int], Decimal, Decimal, list[str]]:
-    """In the order of time; within it the dearest first, and names settle a tie."""
-    times = [each for each in key if isinstance(each, int)]
-    names = [each for each in key if isinstance(each, str)]
+    """Sort by time, then the most expensive first, then by name."""
+    times = [part for part in key if isinstance(part, int)]
+    names = [part for part in key if isinstance(part, str)]
     return times, -Decimal(row.cost_usd), -Decimal(row.before_usd), names
 
 

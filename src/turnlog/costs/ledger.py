@@ -1,28 +1,24 @@
-"""What did it cost? One engine for every report, so that all totals agree by construction.
+"""Cost reports: usage in groups, each priced exactly.
 
-Responses, each counted once, are put into groups by any combination of time, session, project,
-model, subagent, branch and tools, and each group is priced exactly: no figure is rounded here, so
-the rows of any grouping add up to the same total. A response without a known price is in the counts
-of its row and in no cost; it is listed under what was skipped, with everything else that was not
-counted.
-
-Days are those of the time zone that is asked for. Branches and tools are known of responses that
-were traced, and of no others.
+Every report is built here, so all totals agree. Responses are grouped by any combination of time,
+session, project, model, subagent, branch and tools. No figure is rounded, so the rows of any
+grouping add up to the same total. A response without a known price is counted in its row, adds
+nothing to the cost, and is listed under ``skipped`` with everything else that was not counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
-from typing import Final, Literal, Protocol, TypeVar, get_args
+from operator import attrgetter
+from typing import Any, Final, Literal, Protocol, TypeVar, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turnlog.catalog.names import resolve_key, whole_name
 from turnlog.catalog.period import Period
-from turnlog.costs.indexed_usage import TracedResponse
-from turnlog.costs.scanned_usage import UsageScan
+from turnlog.costs.usage import TracedResponse, UsageScan, UsageSource
 from turnlog.errors import UsageError
 from turnlog.index.usage.scan import SkippedUsage
 from turnlog.pricing.cost import Bill, Mode, Prices
@@ -36,16 +32,17 @@ Unit = Literal[
     "hour", "day", "week", "month", "session", "project", "model", "subagent", "branch", "tool"
 ]
 R = TypeVar("R")
-_COLUMNS: Final = ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
-_COUNTS: Final = (*_COLUMNS, "web_searches")
+F = TypeVar("F", bound="Figures")
+_TOKENS: Final = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+_COLUMNS: Final = ("messages", *_TOKENS)
 TRACED: Final = ("branch", "tool")
-"""What only the index knows."""
+"""Units that only the index knows."""
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 _OLD_UNITS: Final = {"agent": "subagent"}
 
 
 class Figures(Struct, kw_only=True):
-    """Counts and their cost."""
+    """Usage and its cost."""
 
     messages: int
     input: int
@@ -55,13 +52,13 @@ class Figures(Struct, kw_only=True):
     cache_read: int
     web_searches: int
     cost_usd: str
-    """Exact, an estimate at the API's prices."""
+    """Exact, an estimate at API prices."""
     cache_efficiency: float | None
-    """Which part of what models read came from the cache; null if they read nothing."""
+    """The share of the tokens read that came from the cache; null if none were read."""
 
 
 class LedgerRow(Figures, kw_only=True):
-    """The figures of one group. Only what it is grouped by is there; null is not known."""
+    """The figures of one group. Only the units of the grouping are present; null is unknown."""
 
     hour: str | UnsetType | None = UNSET
     day: str | UnsetType | None = UNSET
@@ -73,13 +70,13 @@ class LedgerRow(Figures, kw_only=True):
     subagent: str | UnsetType | None = UNSET
     branch: str | UnsetType | None = UNSET
     tool: str | UnsetType | None = UNSET
-    """The tools a response called, joined by ``+``; null if it called none."""
+    """The tools that a response called, joined by ``+``; null if it called none."""
     trend: list[str] | UnsetType = UNSET
-    """What it cost in each of the ledger's steps, if asked for."""
+    """The cost in each of the ledger's steps, if requested."""
 
 
 class UnpricedRow(Struct, kw_only=True):
-    """What a model used that has no known price."""
+    """The usage of a model without a known price."""
 
     model: str
     reason: str
@@ -88,34 +85,34 @@ class UnpricedRow(Struct, kw_only=True):
 
 
 class SkippedDocument(Struct, kw_only=True):
-    """What is in no figure, or not as it was written: in all logs, whatever part was asked for."""
+    """What is missing from the figures, in all logs, whatever the period."""
 
     unpriced: list[UnpricedRow] = field(default_factory=list)
-    """Only of what was asked for."""
+    """Only for the requested period."""
     repeats: int = 0
-    """Records that told of a response which another record tells of."""
+    """Records of a response that another record counts for."""
     synthetic: int = 0
-    """Messages that agent programs made up themselves."""
+    """Messages made up by agent programs."""
     pending: int = 0
-    """Logs whose last line may still be being written."""
+    """Logs whose last line may be incomplete."""
     undated: int = 0
-    """Responses that no record dates: they are in no period."""
+    """Responses without a date, which are in no period."""
     places: list[SkippedUsage] = field(default_factory=list)
     """Damaged, odd or unreadable places in logs."""
 
 
 class Ledger(Struct, kw_only=True):
-    """What `turnlog cost --json` prints."""
+    """The result of `turnlog cost --json`."""
 
     rows: list[LedgerRow]
     totals: Figures
     skipped: SkippedDocument
     steps: list[str] | UnsetType = UNSET
-    """The hours, days or months of the rows' trends, if asked for."""
+    """The hours, days or months of the rows' trends, if requested."""
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What is asked: the groups, whose days, which responses, which costs."""
+    """What to report: the grouping, the time zone of days, the responses, the kind of cost."""
 
     by: tuple[Unit, ...]
     zone: tzinfo
@@ -126,50 +123,58 @@ class Question(Struct, frozen=True, kw_only=True):
 
     @property
     def is_traced(self) -> bool:
-        """Whether it is about what only the index knows."""
+        """Whether only the index can answer it."""
         return any(unit in TRACED for unit in self.by)
 
 
 def units_named(by: str | Iterable[str]) -> tuple[Unit, ...]:
-    """Return what to group by: names, or one text with commas between them."""
-    said = by.split(",") if isinstance(by, str) else by
-    names = (each.strip() for each in said)
-    asked = dict.fromkeys(_OLD_UNITS.get(name, name) for name in names if name)
-    unknown = [each for each in asked if each not in UNITS]
-    if unknown or not asked:
+    """Return the units to group by, from names or from one comma-separated string."""
+    names = (name.strip() for name in (by.split(",") if isinstance(by, str) else by))
+    wanted = dict.fromkeys(_OLD_UNITS.get(name, name) for name in names if name)
+    unknown = [name for name in wanted if name not in UNITS]
+    if unknown or not wanted:
         what = repr(unknown[0]) if unknown else "nothing"
-        raise UsageError(f"rows cannot be by {what}", hint=f"there are {', '.join(UNITS)}")
-    return tuple(unit for each in asked for unit in UNITS if unit == each)
+        raise UsageError(f"cannot group by {what}", hint=f"use {', '.join(UNITS)}")
+    return tuple(unit for name in wanted for unit in UNITS if unit == name)
 
 
-def ledger(scan: UsageScan, prices: Prices, asked: Question) -> Ledger:
-    """Account for what *scan* found."""
+def usage_for(source: UsageSource, question: Question) -> UsageScan:
+    """Return the usage that *question* is about, added up if that changes no figure."""
+    if question.is_traced:
+        return source.traced(question.period)
+    if question.mode != "calculate":
+        return source.responses(question.period)
+    return source.sums(question.period)
+
+
+def ledger(scan: UsageScan, prices: Prices, question: Question) -> Ledger:
+    """Return the report on *scan* that *question* asks for."""
     rows: list[LedgerRow] = []
     unpriced: list[Unpriced] = []
-    for key, group in _groups(scan, asked).items():
-        bill = prices.bill(group, mode=asked.mode)
+    for key, group in _groups(scan, question).items():
+        bill = prices.bill(group, mode=question.mode)
         unpriced += bill.unpriced
-        rows.append(_row(asked.by, key, figures_of(bill)))
-    rows.sort(key=lambda row: _order(row, asked.by))
+        rows.append(figures_of(bill, LedgerRow, **dict(zip(question.by, key, strict=True))))
+    rows.sort(key=lambda row: _order(row, question.by))
     return Ledger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
 
 
 class ReportRows(Protocol[R]):
-    """A report of rows."""
+    """A report with rows."""
 
     rows: list[R]
 
 
-def cut_rows(found: ReportRows[R], by: Sequence[Unit], limit: int) -> int:
-    """Keep the latest rows, or the dearest; give how many are left out, but for the totals."""
-    left = max(0, len(found.rows) - limit) if limit else 0
+def cut_rows(report: ReportRows[R], by: Sequence[Unit], limit: int) -> int:
+    """Keep the latest or the most expensive rows; return how many only the totals contain."""
+    left = max(0, len(report.rows) - limit) if limit else 0
     if left:
-        found.rows = found.rows[left:] if by and by[0] in TIMES else found.rows[:limit]
+        report.rows = report.rows[left:] if by and by[0] in TIMES else report.rows[:limit]
     return left
 
 
 class ResponseRow(Figures, kw_only=True):
-    """One response behind a figure, and where its record stands."""
+    """One response behind a figure, and the position of its record."""
 
     at: datetime | None
     model: str
@@ -179,11 +184,11 @@ class ResponseRow(Figures, kw_only=True):
     log: str
     offset: int
     unpriced: str | None
-    """Why it has no cost, if it has none."""
+    """Why it has no cost, if so."""
 
 
 class Explanation(Struct, kw_only=True):
-    """What `turnlog cost --explain ROW --json` prints."""
+    """The result of `turnlog cost --explain ROW --json`."""
 
     row: str
     rows: list[ResponseRow]
@@ -191,117 +196,49 @@ class Explanation(Struct, kw_only=True):
     skipped: SkippedDocument
 
 
-def explain(scan: UsageScan, prices: Prices, asked: Question, row: str) -> Explanation:
-    """List the responses behind the one row that is called *row*, as `row_names` tells."""
-    groups = _groups(scan, asked)
-    key = resolve_key(row, asked.by, groups)
-    group = groups[key]
-    rows = [_response_row(response, prices, asked.mode) for response in group]
-    rows.sort(key=lambda each: (-Decimal(each.cost_usd), each.log, each.offset))
-    unpriced = prices.bill(group, mode=asked.mode).unpriced
-    left_out = skipped_of(scan, unpriced)
-    name = whole_name(asked.by, key)
-    return Explanation(row=name, rows=rows, totals=sum_of(rows), skipped=left_out)
-
-
-def _response_row(response: Response, prices: Prices, mode: Mode) -> ResponseRow:
-    bill = prices.bill((response,), mode=mode)
-    figures = figures_of(bill)
-    return ResponseRow(
-        **structs.asdict(figures),
-        at=response.at,
-        model=response.model_name,
-        session=response.session,
-        subagent=response.subagent,
-        message_id=response.message_id,
-        log=response.log,
-        offset=response.offset,
-        unpriced=bill.unpriced[0].reason if bill.unpriced else None,
+def explain(scan: UsageScan, prices: Prices, question: Question, row: str) -> Explanation:
+    """Return the responses behind the one row whose name is *row*, the most expensive first."""
+    groups = _groups(scan, question)
+    key = resolve_key(row, question.by, groups)
+    rows: list[ResponseRow] = []
+    unpriced: list[Unpriced] = []
+    for response in groups[key]:
+        bill = prices.bill((response,), mode=question.mode)
+        unpriced += bill.unpriced
+        rows.append(
+            figures_of(
+                bill,
+                ResponseRow,
+                at=response.at,
+                model=response.model_name,
+                session=response.session,
+                subagent=response.subagent,
+                message_id=response.message_id,
+                log=response.log,
+                offset=response.offset,
+                unpriced=bill.unpriced[0].reason if bill.unpriced else None,
+            )
+        )
+    rows.sort(key=lambda row: (-Decimal(row.cost_usd), row.log, row.offset))
+    return Explanation(
+        row=whole_name(question.by, key),
+        rows=rows,
+        totals=sum_of(rows),
+        skipped=skipped_of(scan, unpriced),
     )
 
 
-def _groups(scan: UsageScan, asked: Question) -> dict[tuple[str | None, ...], list[Response]]:
-    keys = [_KEYS[unit] for unit in asked.by]
-    local = LocalTimes(asked.zone, asked.week_starts)
+def _groups(scan: UsageScan, question: Question) -> dict[tuple[str | None, ...], list[Response]]:
+    local = LocalTimes(question.zone, question.week_starts)
+    keys = [_KEYS[unit] for unit in question.by]
     groups: dict[tuple[str | None, ...], list[Response]] = {}
-    for response in scan.responses:
-        if asked.period.holds(response):
-            key = tuple(name(response, local) for name in keys)
-            groups.setdefault(key, []).append(response)
+    for response in [each for each in scan.responses if question.period.holds(each)]:
+        key = tuple(name(response, local) for name in keys)
+        groups.setdefault(key, []).append(response)
     return groups
 
 
-def skipped_of(scan: UsageScan, unpriced: Iterable[Unpriced]) -> SkippedDocument:
-    """Say what is in no figure of a report."""
-    rows: dict[tuple[str, str], UnpricedRow] = {}
-    for each in unpriced:
-        empty = UnpricedRow(model=each.model, reason=each.reason, messages=0, tokens=0)
-        row = rows.setdefault((each.model, each.reason), empty)
-        row.messages += each.messages
-        row.tokens += each.counters.total
-    return SkippedDocument(
-        unpriced=list(rows.values()),
-        repeats=max(0, scan.folded),
-        synthetic=scan.synthetic,
-        pending=scan.pending,
-        undated=scan.undated,
-        places=sorted(scan.skipped, key=_place),
-    )
-
-
-def _place(each: SkippedUsage) -> tuple[str, int, str, str]:
-    return each.path, each.offset, each.why, each.detail
-
-
-def _row(by: Sequence[Unit], key: tuple[str | None, ...], figures: Figures) -> LedgerRow:
-    row = LedgerRow(**structs.asdict(figures))
-    for unit, name in zip(by, key, strict=True):
-        setattr(row, unit, name)
-    return row
-
-
-def figures_of(bill: Bill) -> Figures:
-    """Return what a bill says as a report does."""
-    used = bill.used
-    return Figures(
-        messages=bill.messages,
-        input=used.input,
-        output=used.output,
-        cache_write_5m=used.cache_write_5m,
-        cache_write_1h=used.cache_write_1h,
-        cache_read=used.cache_read,
-        web_searches=used.web_searches,
-        cost_usd=f"{bill.total_usd:f}",
-        cache_efficiency=_efficiency(used),
-    )
-
-
-def sum_of(rows: Iterable[Figures]) -> Figures:
-    """Add rows up; exactly, whatever there is of them."""
-    found = list(rows)
-    counts = {name: sum(getattr(row, name) for row in found) for name in _COUNTS}
-    cost = total_usd(Decimal(row.cost_usd) for row in found)
-    used = Counters(**{name: count for name, count in counts.items() if name != "messages"})
-    return Figures(**counts, cost_usd=f"{cost:f}", cache_efficiency=_efficiency(used))
-
-
-def _efficiency(used: Counters) -> float | None:
-    found = used.cache_efficiency
-    return None if found is None else round(found, 4)
-
-
-def _order(row: LedgerRow, by: Sequence[Unit]) -> tuple[tuple[str, ...], Decimal, tuple[str, ...]]:
-    """In the order of time; within it the dearest first, and names settle a tie."""
-    names = tuple(str(getattr(row, unit) or "") for unit in by)
-    times = tuple(name for unit, name in zip(by, names, strict=True) if unit in TIMES)
-    return times, -Decimal(row.cost_usd), names
-
-
-# -- what a response is grouped by ----------------------------------------------------------
-
-Key = Callable[[Response, LocalTimes], str | None]
-
-_KEYS: Final[dict[str, Key]] = {
+_KEYS: Final[dict[str, Callable[[Response, LocalTimes], str | None]]] = {
     "hour": lambda each, local: local.name("hour", each.at) if each.at else None,
     "day": lambda each, local: local.name("day", each.at) if each.at else None,
     "week": lambda each, local: local.name("week", each.at) if each.at else None,
@@ -315,15 +252,130 @@ _KEYS: Final[dict[str, Key]] = {
 }
 
 
-def rows_as_lists(found: Ledger, by: Sequence[Unit]) -> Iterator[list[str]]:
-    """Return the rows as plain text, heads first, for CSV and Markdown; exact, not rounded."""
-    yield [*by, *_COLUMNS, "cost_usd"]
-    for row in found.rows:
-        named = [getattr(row, unit) or "" for unit in by]
-        yield [*named, *(str(getattr(row, name)) for name in _COLUMNS), row.cost_usd]
-    totals = found.totals
-    yield [
-        *("total" if not number else "" for number in range(len(by))),
-        *(str(getattr(totals, name)) for name in _COLUMNS),
-        totals.cost_usd,
+def figures_of(bill: Bill, row_type: type[F], **more: Any) -> F:
+    """Return a row of *row_type* with the figures of *bill* and the fields in *more*."""
+    used = bill.used
+    efficiency = used.cache_efficiency
+    return row_type(
+        messages=bill.messages,
+        input=used.input,
+        output=used.output,
+        cache_write_5m=used.cache_write_5m,
+        cache_write_1h=used.cache_write_1h,
+        cache_read=used.cache_read,
+        web_searches=used.web_searches,
+        cost_usd=f"{bill.total_usd:f}",
+        cache_efficiency=None if efficiency is None else round(efficiency, 4),
+        **more,
+    )
+
+
+def sum_of(rows: Iterable[Figures]) -> Figures:
+    """Return the exact sum of *rows*."""
+    rows = list(rows)
+    used = {name: sum(getattr(row, name) for row in rows) for name in (*_TOKENS, "web_searches")}
+    bill = Bill(
+        used=Counters(**used),
+        messages=sum(row.messages for row in rows),
+        total_usd=total_usd(Decimal(row.cost_usd) for row in rows),
+    )
+    return figures_of(bill, Figures)
+
+
+def skipped_of(scan: UsageScan, unpriced: Iterable[Unpriced]) -> SkippedDocument:
+    """Return what is missing from the figures of a report."""
+    rows = [
+        UnpricedRow(
+            model=usage.model,
+            reason=usage.reason,
+            messages=usage.messages,
+            tokens=usage.counters.total,
+        )
+        for usage in unpriced
     ]
+    return SkippedDocument(
+        unpriced=sum_unpriced(rows),
+        repeats=max(0, scan.duplicates),
+        synthetic=scan.synthetic,
+        pending=scan.pending,
+        undated=scan.undated,
+        places=sorted(scan.skipped, key=attrgetter("path", "offset", "why", "detail")),
+    )
+
+
+def sum_unpriced(rows: Iterable[UnpricedRow]) -> list[UnpricedRow]:
+    """Return one row for each model and reason."""
+    sums: dict[tuple[str, str], UnpricedRow] = {}
+    for row in rows:
+        empty = structs.replace(row, messages=0, tokens=0)
+        total = sums.setdefault((row.model, row.reason), empty)
+        total.messages += row.messages
+        total.tokens += row.tokens
+    return list(sums.values())
+
+
+def _order(row: LedgerRow, by: Sequence[Unit]) -> tuple[tuple[str, ...], Decimal, tuple[str, ...]]:
+    """Sort by time, then the most expensive first, then by name."""
+    names = tuple(str(getattr(row, unit) or "") for unit in by)
+    times = tuple(name for unit, name in zip(by, names, strict=True) if unit in TIMES)
+    return times, -Decimal(row.cost_usd), names
+
+
+def rows_as_lists(report: Ledger, by: Sequence[Unit]) -> Iterator[list[str]]:
+    """Yield the header and the rows as text for CSV and Markdown; exact, not rounded."""
+    yield [*by, *_COLUMNS, "cost_usd"]
+    total = ["total", *[""] * (len(by) - 1)] if by else []
+    for row in (*report.rows, report.totals):
+        is_row = isinstance(row, LedgerRow)
+        names = [getattr(row, unit) or "" for unit in by] if is_row else total
+        yield [*names, *(str(getattr(row, name)) for name in _COLUMNS), row.cost_usd]
+
+
+# -- the trend of each row ------------------------------------------------------------------
+
+_BY_HOUR: Final = timedelta(days=2)
+_BY_DAY: Final = timedelta(days=366)
+_LONGEST_TREND: Final = timedelta(days=366 * 100)
+_INSTANT: Final = timedelta(microseconds=1)
+
+
+def add_trends(
+    report: Ledger, scan: UsageScan, prices: Prices, question: Question, *, now: datetime
+) -> None:
+    """Add to each row its cost per hour, day or month, in the ledger of *scan*.
+
+    A trend spans the period, or the time from the first response to the last. Its steps add up to
+    the cost of the row, except for undated responses.
+    """
+    if any(unit in TIMES for unit in question.by):
+        raise UsageError(
+            "a report by time is a trend already", hint="group by project, model or session"
+        )
+    since, until = _span(scan, question.period, now)
+    if until - since > _LONGEST_TREND:
+        raise UsageError(
+            f"{since:%Y-%m-%d} to {until:%Y-%m-%d} is too long for a trend",
+            hint="use a shorter period",
+            code="trend-too-long",
+        )
+    unit: Unit = "month"
+    if until - since <= _BY_DAY:
+        unit = "hour" if until - since <= _BY_HOUR else "day"
+    costs: dict[tuple[str | None, ...], str] = {}
+    for row in ledger(scan, prices, structs.replace(question, by=(*question.by, unit))).rows:
+        costs[*(getattr(row, name) for name in question.by), getattr(row, unit)] = row.cost_usd
+    steps = LocalTimes(question.zone, question.week_starts).names_between(unit, since, until)
+    report.steps = steps
+    for row in report.rows:
+        key = [getattr(row, name) for name in question.by]
+        row.trend = [costs.get((*key, step), "0") for step in steps]
+
+
+def _span(scan: UsageScan, period: Period, now: datetime) -> tuple[datetime, datetime]:
+    instants = (each.at for each in scan.responses if each.at is not None and period.holds(each))
+    # Sums know only the quarter of an hour, and must give the same steps as single responses.
+    times = [at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0) for at in instants]
+    last = max(times, default=now) + _INSTANT
+    since = period.since or min(times, default=now)
+    until = max(last, now) if period.since else last  # No steps in the future.
+    return since, until if period.until is None else min(period.until, max(last, now))

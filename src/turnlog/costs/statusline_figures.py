@@ -1,9 +1,8 @@
-"""The figures that a status line shows, noted in a small file: there, nobody waits for the index.
+"""The file from which the status line reads its figures, so that it never waits for the index.
 
-One file for each set of homes, in turnlog's own home, readable by its owner only and replaced in
-one step: who reads it sees the old figures or the new ones. It can be deleted at any time. What is
-not whole, of another version or of other homes counts as nothing. Small on purpose: the status
-line is asked for at every prompt.
+There is one file per set of homes, in turnlog's home, private and replaced atomically. It can be
+deleted at any time. A file that is damaged, of another version or of other homes is ignored. The
+imports are few because the status line runs at every prompt.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from turnlog.formats.home_paths import turnlog_home_path
 
 try:
     import fcntl
-except ImportError:  # Where there is none, two may work at once; the last one's figures stay.
+except ImportError:  # Windows: without a lock the last writer wins.
     fcntl = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
@@ -35,7 +34,7 @@ _PAUSE_SECONDS = 0.05
 
 
 class FiguresFile:
-    """Where the figures of *homes* are noted, and the lock of whoever brings them up to date."""
+    """The figures of *homes*, and a lock for the process that updates them."""
 
     def __init__(self, homes: list[str]) -> None:
         self.homes = sorted({os.path.realpath(home) for home in homes})
@@ -45,17 +44,17 @@ class FiguresFile:
         self.lock_path = os.path.join(turnlog_home_path(), "statusline", f"{digest}.lock")
 
     def read(self) -> dict[str, Any]:
-        """Return what was noted; nothing if that is not to be had."""
+        """Return the figures, or an empty dict."""
         try:
-            found = json.loads(end_of_file(self.path, _MOST_BYTES))
+            figures = json.loads(end_of_file(self.path, _MOST_BYTES))
         except (OSError, ValueError, RecursionError):
             return {}
-        if not isinstance(found, dict) or found.get("version") != VERSION:
+        if not isinstance(figures, dict) or figures.get("version") != VERSION:
             return {}
-        return found if found.get("homes") == self.homes else {}
+        return figures if figures.get("homes") == self.homes else {}
 
     def write(self, figures: dict[str, Any]) -> None:
-        """Note *figures*. Only for who holds the lock."""
+        """Write *figures*; the caller holds the lock."""
         data = json.dumps({"version": VERSION, "homes": self.homes, **figures}).encode()
         part = f"{self.path}.part"
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OPENED, 0o600)
@@ -66,7 +65,7 @@ class FiguresFile:
         os.replace(part, self.path)
 
     def lock(self, tries: int = _TRIES) -> int | None:
-        """Take the lock, which closing what is given lets go; None if another has it."""
+        """Return a descriptor that holds the lock until closed; None if it is taken."""
         os.makedirs(os.path.dirname(self.lock_path), mode=0o700, exist_ok=True)
         fd = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | _OPENED, 0o600)
         for left in range(tries - 1, -1, -1):
@@ -83,7 +82,7 @@ class FiguresFile:
 
 
 def end_of_file(path: str, most_bytes: int) -> bytes:
-    """Read the last bytes of a regular file; anything else is an OSError, and is not waited for."""
+    """Return the last bytes of a regular file; other files raise OSError without blocking."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(f"{path} is not a regular file")
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -93,24 +92,24 @@ def end_of_file(path: str, most_bytes: int) -> bytes:
 
 
 def window_of(model: str | None, used_tokens: float) -> int:
-    """Return how much the model can read; who has read more than usual has the large window."""
+    """Return the size of the context window; usage above 200k tokens implies 1M."""
     return LARGE_WINDOW if used_tokens > _WINDOW or "[1m]" in (model or "") else _WINDOW
 
 
 def within(document: object, *names: str) -> Any:
-    """Return what stands in *document* under one name after another; None if there is nothing."""
+    """Return the value at a path of *names* in nested objects, or None."""
     for name in names:
         document = document.get(name) if isinstance(document, dict) else None
     return document
 
 
 def number_of(value: object) -> float | None:
-    """Return *value* if it is a number that can be believed: not negative, not absurd."""
+    """Return *value* if it is a plausible number: not negative, below 10¹²."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value < 1e12 else None
 
 
 def text_of(value: object, most: int = 200) -> str:
-    """Return *value* if it is text, and not too much of it."""
+    """Return the first *most* characters of *value*, or "" if it is not text."""
     return value[:most].strip() if isinstance(value, str) else ""

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.costs.scanned_usage import scan_logs
+from turnlog.costs.usage import scan_logs
 from turnlog.errors import NotFound
 from turnlog.export.conversation import (
     Block,

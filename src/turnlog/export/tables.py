@@ -16,8 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import json
 
 from turnlog.catalog.period import Period
-from turnlog.costs.indexed_usage import TracedResponse
-from turnlog.costs.source import UsageSource
+from turnlog.costs.usage import TracedResponse, UsageSource
 from turnlog.export.conversation import ConversationOptions
 from turnlog.export.csv_cells import cell
 from turnlog.export.masking import Masking

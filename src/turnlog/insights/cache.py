@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
-from turnlog.costs.scanned_usage import UsageScan
+from turnlog.costs.usage import UsageScan
 from turnlog.formats.projects import is_within
 from turnlog.index.connection import Index
 from turnlog.index.ids import ANSWERED_BY, instant_at, microseconds

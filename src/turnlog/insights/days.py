@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from turnlog.costs.ledger import Figures, Ledger, ledger, sum_of
-from turnlog.costs.scanned_usage import UsageScan
+from turnlog.costs.usage import UsageScan
 from turnlog.insights.scope import Scope, figures_in
 from turnlog.pricing.cost import Prices
 from turnlog.pricing.money import total_usd

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from turnlog.catalog.names import NOT_KNOWN, name_variants, resolve_row, tools_called
 from turnlog.catalog.period import Period
-from turnlog.costs.indexed_usage import every_response, used_in
+from turnlog.costs.usage import IndexSource, every_response
 from turnlog.errors import UsageError
 from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
@@ -240,7 +240,7 @@ def _newest_first(rows: Iterable[Evidence]) -> list[Evidence]:
 def _sessions(opened: Opened) -> Iterable[Evidence]:
     index, asked = opened.index, opened.asked
     typed = typed_in(index, asked)
-    scan = used_in(index, asked.period, opened.prices)
+    scan = IndexSource(index, opened.prices).sums(asked.period)
     active = sessions_in(index, scan, asked, typed.every)
     rows = index.db.execute(
         "SELECT s.session, p.path, coalesce(s.title, ''), s.path, s.last_active_at"

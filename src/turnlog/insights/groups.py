@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from turnlog.costs.indexed_usage import every_response
 from turnlog.costs.ledger import Figures, Ledger, ledger, sum_of
-from turnlog.costs.scanned_usage import UsageScan
+from turnlog.costs.usage import UsageScan, every_response
 from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.insights.calls import CallFigures, Tally

@@ -23,9 +23,8 @@ from turnlog.catalog.indexed_sessions import IndexedSession, list_indexed
 from turnlog.catalog.pages import IS_THERE, LISTED, tokens_of
 from turnlog.catalog.period import Period
 from turnlog.catalog.sessions import Keepings, SessionRow, list_sessions
-from turnlog.costs.indexed_usage import used_in
 from turnlog.costs.ledger import Question, ledger
-from turnlog.costs.scanned_usage import scan_usage
+from turnlog.costs.usage import IndexSource, scan_usage
 from turnlog.formats import Home
 from turnlog.index.connection import Index
 from turnlog.index.ids import microseconds
@@ -36,7 +35,7 @@ from turnlog.records.dates import LocalTimes
 
 if TYPE_CHECKING:
     from turnlog.catalog.sessions import SessionRow
-    from turnlog.costs.scanned_usage import UsageScan
+    from turnlog.costs.usage import UsageScan
 
 
 T = TypeVar("T", bound="SessionRow")
@@ -103,7 +102,7 @@ def overview(
         return int(index.db.execute(query, (microseconds(since),)).fetchone()[0])
 
     days = LastDays(prices, now=now, zone=zone)
-    days.take(used_in(index, days.asked.period, prices))
+    days.take(IndexSource(index, prices).sums(days.asked.period))
     # One list for what is shown and for what is looked into.
     catalog = list_indexed(index, gone=False, limit=_LOOKED_INTO, detailed=LATEST, now=now)
     recent = recently_active(catalog.sessions, now)

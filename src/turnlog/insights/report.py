@@ -15,10 +15,9 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from turnlog.catalog.pages import tokens_of
-from turnlog.costs.comparison import UsageChange, compare, with_the_one_before
-from turnlog.costs.indexed_usage import used_in
+from turnlog.costs.comparison import UsageChange, compare, with_previous_period
 from turnlog.costs.ledger import Figures, SkippedDocument, ledger
-from turnlog.costs.scanned_usage import UsageScan
+from turnlog.costs.usage import IndexSource, UsageScan
 from turnlog.errors import UsageError
 from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
@@ -139,7 +138,7 @@ class Insights(Struct, kw_only=True):
 
 def insights(index: Index, prices: Prices, asked: Scope) -> Insights:
     """Look at everything that happened in a period."""
-    scan = used_in(index, asked.period, prices)
+    scan = IndexSource(index, prices).sums(asked.period)
     book = ledger(scan, prices, asked.by("model"))
     totals = book.totals
     hours = hours_of(scan, prices, asked)
@@ -260,11 +259,11 @@ def _week_against_week(
     """Compare the seven days up to the end with the seven before, by the ledger's own rules."""
     try:
         week = structs.replace(asked, since=asked.end - _WEEK, until=asked.end)
-        question, earlier = with_the_one_before(week.by(), asked.now)
+        question, earlier = with_previous_period(week.by(), asked.now)
     except (OverflowError, UsageError):  # At the very beginning of the calendar.
         return None
     before = structs.replace(week, since=earlier.period.since, until=earlier.period.until)
-    scans = [used_in(index, each.period, prices) for each in (question, earlier)]
+    scans = [IndexSource(index, prices).sums(each.period) for each in (question, earlier)]
     books = [ledger(scans[0], prices, question), ledger(scans[1], prices, earlier)]
     typed = [prompts_within(prompts, each) for each in (week, before)]
     active = [

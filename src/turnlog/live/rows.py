@@ -14,8 +14,8 @@ from msgspec import Struct, field, structs
 from turnlog.catalog.pages import COUNTERS, IS_THERE, LISTED, models_in
 from turnlog.catalog.period import Period
 from turnlog.catalog.sessions import Keeping, Keepings
-from turnlog.costs.indexed_usage import used_in
 from turnlog.costs.ledger import Question, ledger
+from turnlog.costs.usage import IndexSource
 from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at, microseconds
 from turnlog.live.activity import Program
@@ -102,7 +102,7 @@ def sums_of(
 ) -> dict[str, dict[str, Any]]:
     """Ask the ledger what *sessions* used and cost."""
     wanted = set(sessions)
-    scan = used_in(index, Period(), prices)
+    scan = IndexSource(index, prices).sums(Period())
     mine = [each for each in scan.responses if each.session in wanted]
     found = ledger(
         structs.replace(scan, responses=mine), prices, Question(by=("session",), zone=zone)

@@ -23,9 +23,9 @@ from msgspec import Struct, field, structs
 from turnlog.catalog.pages import tokens_of
 from turnlog.catalog.sessions import Keeping
 from turnlog.costs.blocks import BlockRow, active_block
-from turnlog.costs.source import IndexSource
 from turnlog.costs.statusline import compute_figures
 from turnlog.costs.statusline_figures import window_of
+from turnlog.costs.usage import IndexSource
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, claude_log, read_name, subagent_logs_near
 from turnlog.formats.projects import is_within

@@ -28,7 +28,7 @@ from index.homes import (
 )
 from index.rows import differences, rows_of
 from turnlog.catalog.sessions import list_sessions
-from turnlog.costs.scanned_usage import scan_usage
+from turnlog.costs.usage import scan_usage
 from turnlog.formats import dated_log, find_everywhere, find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path, make_indexes, open_for_reading
@@ -164,7 +164,7 @@ def test_messages_and_what_was_skipped_are_those_of_a_scan(indexed):
     skipped = [(each.path, each.offset, each.why, each.detail) for each in scan.skipped]
     assert sorted(rows["skipped"]) == sorted(skipped)
     logs = rows["usage of logs"]
-    assert sum(row[4] + row[6] for row in logs) == scan.sightings + scan.synthetic
+    assert sum(row[4] + row[6] for row in logs) == scan.entries + scan.synthetic
     assert sum(row[5] + row[7] for row in logs) == scan.synthetic
 
 

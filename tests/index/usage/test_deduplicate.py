@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
 from records.answers import UUIDS
-from turnlog.costs.scanned_usage import scan_usage
+from turnlog.costs.usage import scan_usage
 from turnlog.index.database import open_for_reading
 from turnlog.index.ids import microseconds
 from turnlog.index.refresh.refresh import refresh
@@ -150,4 +150,4 @@ def check(steps) -> None:
             ).fetchall()
             sums = db.execute("SELECT sum(told + tail_told) FROM logs").fetchone()[0] or 0
         assert sorted(map(repr, found)) == expected
-        assert sums == scan.sightings + scan.synthetic
+        assert sums == scan.entries + scan.synthetic

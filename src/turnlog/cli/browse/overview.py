@@ -53,7 +53,7 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
         with open_index(homes, fallback="read") as index:
             return overview(index, homes, prices, now=datetime.now(UTC), zone=MachineZone())
     except IndexUnavailable as error:
-        print_all([f"{error.message}; read the logs instead"])
+        print_all([f"{error.message}; reading the logs instead"])
         return _found_in_logs(homes, prices)
 
 

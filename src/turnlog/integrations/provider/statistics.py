@@ -64,8 +64,7 @@ def statistics_of(
     with open_source((project.home,), prices) as source:
         scan = source.responses(Period())
     chosen = [each for each in scan.responses if each.session in wanted]
-    counted = scan.counted if scan.counted is not None else len(scan.responses)
-    mine = replace(scan, responses=chosen, counted=counted, without_date=scan.undated)
+    mine = replace(scan, responses=chosen)
     return ledger(mine, prices, asked)
 
 

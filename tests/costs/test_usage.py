@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from records.answers import AT, FORK, MODEL, SESSION, answer, as_set, echo, log_of, logs, usage
 from strategies import rubble, to_line
-from turnlog.costs import scanned_usage
-from turnlog.costs.scanned_usage import scan_usage
+from turnlog.costs import usage as costs_usage
+from turnlog.costs.usage import scan_usage
 from turnlog.errors import LogError
 from turnlog.formats import find_homes
 from turnlog.records.responses import RunningTotals
@@ -205,7 +205,7 @@ def test_a_linked_project_is_counted_and_counted_once(home, tmp_path):
     (elsewhere / f"{SESSION}.jsonl").write_bytes(log_of(answer()))
     (home.path / "projects" / "-linked").symlink_to(elsewhere)
     (home.path / "projects" / "-linked-again").symlink_to(elsewhere)
-    assert home.scan().sightings == 1
+    assert home.scan().entries == 1
 
 
 @pytest.mark.parametrize(("original", "fork"), [(SESSION, FORK), (FORK, SESSION)])
@@ -227,7 +227,7 @@ def test_records_that_kept_their_first_sessions_id_are_that_sessions(home):
     assert {response.session for response in home.scan().responses} == {SESSION, FORK}
     home.put(log_of(answer()))
     scan = home.scan()
-    assert (len(scan.responses), scan.folded) == (2, 1)
+    assert (len(scan.responses), scan.duplicates) == (2, 1)
     own = next(response for response in scan.responses if response.session == SESSION)
     assert own.log.endswith(f"{SESSION}.jsonl")
 
@@ -368,7 +368,7 @@ def test_homes_that_share_sessions_count_them_once(tmp_path):
     for home in homes:
         home.put(log_of(answer()))
     scan = scan_usage(find_homes([home.path for home in homes]))
-    assert (len(scan.responses), scan.folded, scan.logs) == (1, 1, 2)
+    assert (len(scan.responses), scan.duplicates, scan.logs) == (1, 1, 2)
 
 
 def test_several_processes_find_what_one_finds(home, monkeypatch):
@@ -377,12 +377,12 @@ def test_several_processes_find_what_one_finds(home, monkeypatch):
         more = [answer(f"m{n}", f"r{n}", sessionId=session) for n in range(number, number + 4)]
         home.put(log_of(*more) + b'{"usage":\n', session=session)
     alone = home.scan()
-    monkeypatch.setattr(scanned_usage, "_WORTH_SHARING_BYTES", 0)
+    monkeypatch.setattr(costs_usage, "_WORTH_SHARING_BYTES", 0)
     for workers in (2, 3, 40):
         shared = scan_usage(find_homes([home.path]), workers=workers)
         assert as_set(shared.responses) == as_set(alone.responses)
         assert sorted(map(repr, shared.skipped)) == sorted(map(repr, alone.skipped))
-        counts = ("logs", "size_bytes", "sightings", "synthetic", "pending", "folded")
+        counts = ("logs", "size_bytes", "entries", "synthetic", "pending", "duplicates")
         assert [getattr(shared, name) for name in counts] == [
             getattr(alone, name) for name in counts
         ]
