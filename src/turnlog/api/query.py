@@ -1,10 +1,16 @@
-"""Queries: records, messages and calls; chosen, grouped, counted and added up.
-
-The document is the one that ``turnlog query`` prints with ``--json``.
-"""
+"""Query records, messages and calls: filters and groups, SQL, errors, patterns over time."""
 
 from __future__ import annotations
 
+from turnlog.query.errors import (
+    ErrorContext,
+    ErrorPattern,
+    ErrorPatterns,
+    Nearby,
+    Occurrence,
+    error_context,
+    error_patterns,
+)
 from turnlog.query.fields import (
     RESOURCES,
     TOOLS,
@@ -22,30 +28,79 @@ from turnlog.query.filters import (
     projects_in,
     resource_named,
 )
+from turnlog.query.patterns import (
+    FileAccess,
+    FileAccesses,
+    Interval,
+    Metric,
+    Sequence,
+    Sequences,
+    Series,
+    SeriesPoint,
+    file_access,
+    time_series,
+    tool_sequences,
+)
 from turnlog.query.query import QueryDocument, answer, query
 from turnlog.query.record_text import answer_of, input_of
+from turnlog.query.sql import (
+    MOST_ROWS,
+    MOST_STATEMENT_BYTES,
+    Cell,
+    Parameters,
+    SchemaDocument,
+    SqlDocument,
+    run_sql,
+    schema,
+)
 from turnlog.search.budget import PATIENCE_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
 
 __all__ = [
+    "MOST_ROWS",
+    "MOST_STATEMENT_BYTES",
     "PATIENCE_SECONDS",
     "RESOURCES",
     "SLOW_PATTERN",
     "TOOK_TOO_LONG",
     "TOOLS",
     "Aggregate",
+    "Cell",
+    "ErrorContext",
+    "ErrorPattern",
+    "ErrorPatterns",
+    "FileAccess",
+    "FileAccesses",
+    "Interval",
+    "Metric",
+    "Nearby",
+    "Occurrence",
     "Output",
+    "Parameters",
     "Query",
     "QueryConditions",
     "QueryDocument",
     "QueryFilter",
     "Resource",
+    "SchemaDocument",
+    "Sequence",
+    "Sequences",
+    "Series",
+    "SeriesPoint",
+    "SqlDocument",
     "Transform",
     "answer",
     "answer_of",
     "conditions_of",
+    "error_context",
+    "error_patterns",
+    "file_access",
     "input_of",
     "parse_query",
     "projects_in",
     "query",
     "resource_named",
+    "run_sql",
+    "schema",
+    "time_series",
+    "tool_sequences",
 ]

@@ -1,11 +1,77 @@
-"""Sessions: which there are, as the logs themselves tell.
-
-The document is the one that ``turnlog sessions`` prints with ``--json``; ``indexed_sessions``
-knows more of each.
-"""
+"""Sessions and projects: lists from the logs or the index, figures, names of models and tools."""
 
 from __future__ import annotations
 
-from turnlog.catalog.sessions import Keeping, SessionList, SessionRow, list_sessions
+from collections.abc import Iterable
 
-__all__ = ["Keeping", "SessionList", "SessionRow", "list_sessions"]
+from turnlog.catalog.indexed_sessions import (
+    IndexedSession,
+    SessionCatalog,
+    SessionSort,
+    list_indexed,
+)
+from turnlog.catalog.names import (
+    models_used,
+    no_such_model,
+    no_such_tool,
+    short_model,
+    shown_name,
+    tools_named,
+)
+from turnlog.catalog.projects import ProjectCatalog, ProjectRow, ProjectSort, list_projects
+from turnlog.catalog.session_figures import (
+    RecordPosition,
+    SessionFigures,
+    newest_records,
+    placed_record,
+    session_figures,
+)
+from turnlog.catalog.sessions import Keeping, SessionList, SessionRow, list_sessions
+from turnlog.formats.homes import Home
+from turnlog.index.connection import Index
+
+__all__ = [
+    "IndexedSession",
+    "Keeping",
+    "ProjectCatalog",
+    "ProjectRow",
+    "ProjectSort",
+    "RecordPosition",
+    "SessionCatalog",
+    "SessionFigures",
+    "SessionList",
+    "SessionRow",
+    "SessionSort",
+    "list_indexed",
+    "list_projects",
+    "list_sessions",
+    "models_used",
+    "newest_records",
+    "no_such_model",
+    "no_such_tool",
+    "placed_record",
+    "session_figures",
+    "sessions_in",
+    "short_model",
+    "shown_name",
+    "tools_named",
+    "unknown_names",
+]
+
+
+def sessions_in(project: str | None, homes: Iterable[Home]) -> set[str | None] | None:
+    """Return the ids of the sessions that worked in *project* or below it; None without one."""
+    if project is None:
+        return None
+    rows = list_sessions(tuple(homes), project=project, archived=None, limit=None).sessions
+    return {row.id for row in rows}
+
+
+def unknown_names(index: Index, *, tool: str | None = None, model: str | None = None) -> str:
+    """Return a hint if no call has that *tool* or no response that *model*, else nothing."""
+    hints = []
+    if tool is not None and not tools_named(index.db, tool):
+        hints.append(no_such_tool(index.db, tool))
+    if model is not None:
+        hints.append(no_such_model(model, models_used(index.db)))
+    return "; ".join(filter(None, hints))

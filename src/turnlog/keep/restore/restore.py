@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -236,6 +236,7 @@ def restore_each(
     replace: bool = False,
     though_moved: bool = False,
     advance: Advance | None = None,
+    hint_of: Callable[[TurnlogError], str] | None = None,
 ) -> Iterator[Restored | Refused]:
     """Restore each of *sessions*; one that fails does not stop the others.
 
@@ -265,7 +266,9 @@ def restore_each(
             raise  # There is no room for the others either.
         except TurnlogError as error:
             yield Refused(
-                session=session.id, reason=error.message, hint=error.cli_hint or error.hint
+                session=session.id,
+                reason=error.message,
+                hint=hint_of(error) if hint_of else error.cli_hint or error.hint,
             )
 
 

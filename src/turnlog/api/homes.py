@@ -1,0 +1,99 @@
+"""Homes and logs: the directories that hold sessions, and the logs that a name refers to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnlog.formats.homes import Home, all_homes, find_homes, turnlog_home
+from turnlog.formats.log_file import LayoutName, LogFile, read_name
+from turnlog.formats.projects import is_within, last_part
+from turnlog.formats.walk import Problem
+
+__all__ = [
+    "Home",
+    "LayoutName",
+    "LogFile",
+    "Problem",
+    "UnreadFile",
+    "all_homes",
+    "all_logs",
+    "find_homes",
+    "homes_to_watch",
+    "is_within",
+    "last_part",
+    "logs_named",
+    "turnlog_home",
+    "unread_files",
+]
+
+
+class UnreadFile(Struct, kw_only=True):
+    """Something that could not be read, and why."""
+
+    path: str
+    reason: str
+
+
+def unread_files(problems: Iterable[Problem]) -> list[UnreadFile]:
+    """Return *problems* as they appear in documents."""
+    return [UnreadFile(path=str(each.path), reason=each.reason) for each in problems]
+
+
+def all_logs(homes: Iterable[Home], problems: list[Problem] | None = None) -> list[LogFile]:
+    """Return all logs of *homes*; directories that cannot be read are added to *problems*."""
+    from turnlog.formats import find_everywhere
+
+    return list(find_everywhere(homes, problems=problems))
+
+
+def logs_named(
+    names: Iterable[str], homes: tuple[Home, ...], problems: list[Problem] | None = None
+) -> Iterator[LogFile]:
+    """Return the logs of *names*: files, directories, beginnings of session ids, or ``latest``."""
+    from turnlog.sessions.owners import find_any_session
+
+    for name in names:
+        path = Path(name)
+        if path.is_dir():
+            yield from all_logs((Home(path),), problems)
+        elif path.exists() or os.sep in name or name.endswith((".jsonl", ".gz", ".zst")):
+            yield _log_at(path)
+        else:
+            yield from find_any_session(homes, name, problems=problems)
+
+
+def _log_at(path: Path) -> LogFile:
+    """Return the file at *path* as a log, or raise if it cannot be opened."""
+    from turnlog.storage.sources import open_regular
+
+    os.close(open_regular(path))
+    name = read_name(path.name)
+    kind = name.kind if name else "session"
+    return LogFile(
+        path=path,
+        home=Home(path.parent),
+        layout="flat",
+        kind=kind,
+        session_id=name.id if name and kind == "session" else path.name,
+        agent_id=name.id if name and kind == "subagent" else None,
+        project_key=None,
+        compression=name.compression if name else None,
+    )
+
+
+def homes_to_watch(names: tuple[str, ...]) -> tuple[Home, ...]:
+    """Return the homes of *names*, or the default ones; they need not exist yet."""
+    if not names:
+        if find_homes():
+            return all_homes()
+        default = os.environ.get("CLAUDE_CONFIG_DIR", "").strip() or "~/.claude"
+        return (Home(Path(default).expanduser().absolute()), *all_homes())
+    homes: list[Home] = []
+    for name in names:
+        path = Path(name).expanduser().absolute()
+        homes += all_homes((name,)) if os.path.lexists(path) else (Home(path),)
+    return tuple(dict.fromkeys(homes))

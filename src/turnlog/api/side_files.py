@@ -1,0 +1,610 @@
+"""What agents store outside their logs: todos, tasks, plans, typed prompts, versions of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnlog.api.arguments import resolve_session_id
+from turnlog.api.homes import Home, Problem
+from turnlog.api.sessions import sessions_in
+from turnlog.errors import NotFound, UsageError
+from turnlog.records.dates import is_between
+from turnlog.sessions.owners import find_any_session
+from turnlog.sessions.session import Session
+from turnlog.sessions.side_files.file_history import (
+    FileAt,
+    RestoredVersion,
+    SessionFiles,
+    TouchedFile,
+    Version,
+    VersionOutcome,
+    content_of,
+    diff_of,
+    restore,
+    restore_all,
+)
+from turnlog.sessions.side_files.plans import Plan, PlanVersion, find_plans, with_kept_versions
+from turnlog.sessions.side_files.prompts import Prompt, find_prompts
+from turnlog.sessions.side_files.todos import (
+    Task,
+    TodoList,
+    all_todos,
+    sessions_with_tasks,
+    tasks_of,
+)
+from turnlog.storage.atomic_files import Unreadable, text_of
+
+__all__ = [
+    "DiffRow",
+    "EditRow",
+    "FilesDocument",
+    "PastedRow",
+    "PlanRow",
+    "PlanSession",
+    "PlanVersionRow",
+    "PlansDocument",
+    "PromptRow",
+    "PromptsDocument",
+    "RestoredVersion",
+    "TaskRow",
+    "TodoItem",
+    "TodoRow",
+    "TodosDocument",
+    "TouchedFileRow",
+    "Unreadable",
+    "Version",
+    "VersionOutcome",
+    "file_bytes",
+    "find_plan",
+    "list_plans",
+    "list_prompts",
+    "list_todos",
+    "session_files",
+]
+
+
+class TodoItem(Struct, kw_only=True):
+    """One thing to do."""
+
+    content: str
+    state: str | None
+    priority: str | None
+    active_form: str | None
+
+
+class TodoRow(Struct, kw_only=True):
+    """The todos of one agent."""
+
+    session: str
+    agent: str
+    is_main: bool
+    lost: Literal["session", "subagent"] | None
+    """Which log is gone, for an orphan."""
+    changed_at: datetime | None
+    items: list[TodoItem]
+    problem: str | None
+    path: str
+
+
+class TaskRow(Struct, kw_only=True):
+    """One task of a session."""
+
+    session: str
+    id: str
+    subject: str | None
+    description: str | None
+    state: str | None
+    active_form: str | None
+    blocks: list[str]
+    blocked_by: list[str]
+    problem: str | None
+    path: str
+
+
+class TodosDocument(Struct, kw_only=True):
+    """What `turnlog todos --json` prints."""
+
+    todos: list[TodoRow]
+    tasks: list[TaskRow]
+    next: int | None
+    """The offset of the next page of todos, or null."""
+    total: int
+
+
+def list_todos(
+    homes: Sequence[Home],
+    name: str | None = None,
+    *,
+    project: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    orphans: bool = False,
+    empty: bool = False,
+    limit: int = 0,
+    offset: int = 0,
+) -> TodosDocument:
+    """Return todo lists, the last changed one first, and tasks; of one session if *name* is given.
+
+    *orphans* are lists whose session or subagent has no log. Tasks have no time, so a period
+    excludes them.
+    """
+    lists = [todos for home in homes for todos in all_todos(home)]
+    wanted = _session_with_todos(homes, name, lists) if name else None
+    sessions = sessions_in(project, homes)
+    lists = [
+        todos
+        for todos in lists
+        if (wanted is None or todos.session_id == wanted)
+        and (sessions is None or todos.session_id in sessions)
+        and is_between(todos.changed_at, since, until)
+        and (todos.lost or not orphans)
+        and (todos.todos or todos.problem or empty)
+    ]
+    never = datetime.min.replace(tzinfo=UTC)
+    lists.sort(key=lambda todos: todos.changed_at or never, reverse=True)
+    tasks = [
+        task
+        for home in (() if orphans or since or until else homes)
+        for session_id in ([wanted] if wanted else sessions_with_tasks(home))
+        if sessions is None or session_id in sessions
+        for task in tasks_of(home, session_id)
+    ]
+    end = offset + limit if limit else len(lists)
+    return TodosDocument(
+        todos=[_todo_row(todos) for todos in lists[offset:end]],
+        tasks=[_task_row(task) for task in tasks],
+        next=end if end < len(lists) else None,
+        total=len(lists),
+    )
+
+
+def _session_with_todos(homes: Sequence[Home], name: str, lists: Iterable[TodoList]) -> str:
+    """Return the id of a session, also of one that has only todos or tasks left."""
+    try:
+        return find_any_session(homes, name)[0].session_id or ""
+    except NotFound:
+        ids = {todos.session_id for todos in lists}
+        ids |= {session_id for home in homes for session_id in sessions_with_tasks(home)}
+        matches = [session_id for session_id in ids if session_id.startswith(name)]
+        if len(matches) != 1:
+            raise
+        return matches[0]
+
+
+def _todo_row(todos: TodoList) -> TodoRow:
+    return TodoRow(
+        session=todos.session_id,
+        agent=todos.agent_id,
+        is_main=todos.is_main,
+        lost=todos.lost,
+        changed_at=todos.changed_at,
+        items=[
+            TodoItem(
+                content=todo.content,
+                state=todo.state,
+                priority=todo.priority,
+                active_form=todo.active_form,
+            )
+            for todo in todos.todos
+        ],
+        problem=todos.problem,
+        path=text_of(todos.path) or "",
+    )
+
+
+def _task_row(task: Task) -> TaskRow:
+    return TaskRow(
+        session=task.session_id,
+        id=task.id,
+        subject=task.subject,
+        description=task.description,
+        state=task.state,
+        active_form=task.active_form,
+        blocks=list(task.blocks),
+        blocked_by=list(task.blocked_by),
+        problem=task.problem,
+        path=text_of(task.path) or "",
+    )
+
+
+class PlanSession(Struct, kw_only=True):
+    """A session that a plan seems to belong to, and what hints at it: path, content or slug."""
+
+    id: str
+    hint: str
+
+
+class PlanVersionRow(Struct, kw_only=True):
+    """One text that a plan had; *text* is null in a list of plans."""
+
+    sha256: str
+    title: str | None
+    at: datetime | None
+    origin: str
+    session: str | None
+    size_bytes: int
+    text: str | None
+
+
+class PlanRow(Struct, kw_only=True):
+    """A plan, its versions, oldest first, and its sessions. No *path*: the file is gone."""
+
+    name: str | None
+    title: str | None
+    changed_at: datetime | None
+    versions: list[PlanVersionRow]
+    sessions: list[PlanSession]
+    problem: str | None
+    path: str | None
+    home: str | None
+
+
+class PlansDocument(Struct, kw_only=True):
+    """What `turnlog plans --json` prints."""
+
+    plans: list[PlanRow]
+    next: int | None
+    """The offset of the next page, or null."""
+    total: int
+
+
+def list_plans(
+    homes: Sequence[Home],
+    *,
+    project: str | None = None,
+    session: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = 0,
+    offset: int = 0,
+) -> PlansDocument:
+    """Return the plans, the last changed one first, without the text of their versions."""
+    plans = _plans(homes, project, session, since, until)
+    end = offset + limit if limit else len(plans)
+    return PlansDocument(
+        plans=[_plan_row(plan, texts=False) for plan in plans[offset:end]],
+        next=end if end < len(plans) else None,
+        total=len(plans),
+    )
+
+
+def find_plan(
+    homes: Sequence[Home],
+    name: str,
+    digest: str | None = None,
+    *,
+    project: str | None = None,
+    session: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> tuple[PlansDocument, str | None]:
+    """Return the plan whose name begins with *name*, and its current text.
+
+    It has all its versions, or the one whose SHA-256 begins with *digest*.
+    """
+    plan = with_kept_versions(_only(_plans(homes, project, session, since, until), name), homes)
+    row = _plan_row(plan, texts=True)
+    if digest is not None:
+        row.versions = [_version(row, digest)]
+    return PlansDocument(plans=[row], next=None, total=1), plan.text
+
+
+def _plans(
+    homes: Sequence[Home],
+    project: str | None,
+    session: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> list[Plan]:
+    plans = [plan for plan in find_plans(homes) if is_between(plan.changed_at, since, until)]
+    wanted = sessions_in(project, homes)
+    if session is not None:
+        one = find_any_session(homes, session)[0].session_id
+        wanted = {one} if wanted is None else wanted & {one}
+    if wanted is None:
+        return plans
+    return [plan for plan in plans if any(link.session_id in wanted for link in plan.sessions)]
+
+
+def _only(plans: Sequence[Plan], name: str) -> Plan:
+    same = [plan for plan in plans if plan.name == name]
+    matches = same or [plan for plan in plans if (plan.name or plan.title or "").startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise NotFound(f"no plan's name begins with {name[:80]!r}", code="no-such-plan")
+    places = ", ".join(plan.path or plan.name or "?" for plan in matches[:5])
+    raise UsageError(
+        f"{name!r} begins {len(matches)} plans: {places}", hint="give more of the name"
+    )
+
+
+def _version(row: PlanRow, digest: str) -> PlanVersionRow:
+    matches = [each for each in row.versions if digest and each.sha256.startswith(digest.lower())]
+    if len(matches) != 1:
+        many = "several versions" if matches else "no version"
+        raise NotFound(f"{many} begin with {digest[:80]!r}", code="no-such-plan-version")
+    return matches[0]
+
+
+def _plan_row(plan: Plan, *, texts: bool) -> PlanRow:
+    return PlanRow(
+        name=plan.name,
+        title=plan.title,
+        changed_at=plan.changed_at,
+        versions=[_version_row(version, texts=texts) for version in plan.versions],
+        sessions=[PlanSession(id=each.session_id, hint=each.hint.value) for each in plan.sessions],
+        problem=plan.problem,
+        path=plan.path,
+        home=plan.home,
+    )
+
+
+def _version_row(version: PlanVersion, *, texts: bool) -> PlanVersionRow:
+    return PlanVersionRow(
+        sha256=version.sha256,
+        title=version.title,
+        at=version.at,
+        origin=version.origin.value,
+        session=version.session_id,
+        size_bytes=len(version.text.encode()),
+        text=version.text if texts else None,
+    )
+
+
+class PastedRow(Struct, kw_only=True):
+    """Something pasted into a prompt."""
+
+    id: str
+    kind: str | None
+    text: str | None
+
+
+class PromptRow(Struct, kw_only=True):
+    """One prompt as it was typed."""
+
+    text: str
+    at: datetime | None
+    project: str | None
+    session: str | None
+    pasted: list[PastedRow]
+    home: str
+
+
+class PromptsDocument(Struct, kw_only=True):
+    """What `turnlog prompts --json` prints."""
+
+    prompts: list[PromptRow]
+    next: int | None
+    """The offset of the next page, or null."""
+    total: int
+    damaged: int
+    odd: int
+    unreadable: list[str]
+
+
+def list_prompts(
+    homes: Sequence[Home],
+    text: str | None = None,
+    *,
+    project: str | None = None,
+    session: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = 0,
+    offset: int = 0,
+) -> PromptsDocument:
+    """Return typed prompts from the homes' history, the newest first; those that contain *text*."""
+    problems: list[Problem] = []
+    page = find_prompts(
+        homes,
+        session=resolve_session_id(session, homes),
+        text=text,
+        project=project,
+        since=since,
+        until=until,
+        limit=limit or None,
+        offset=offset,
+        problems=problems,
+    )
+    end = offset + len(page.prompts)
+    return PromptsDocument(
+        prompts=[_prompt_row(prompt) for prompt in page.prompts],
+        next=end if page.prompts and end < page.total else None,
+        total=page.total,
+        damaged=page.damaged,
+        odd=page.odd,
+        unreadable=[problem.reason for problem in problems],
+    )
+
+
+def _prompt_row(prompt: Prompt) -> PromptRow:
+    return PromptRow(
+        text=prompt.text,
+        at=prompt.at,
+        project=prompt.project,
+        session=prompt.session_id,
+        pasted=[PastedRow(id=each.id, kind=each.kind, text=each.text) for each in prompt.pasted],
+        home=prompt.home,
+    )
+
+
+class EditRow(Struct, kw_only=True):
+    """A call that wrote a file; *record* is the one that holds its result."""
+
+    tool: str
+    record: str | None
+    subagent: str | None
+    at: datetime | None
+    added: int | None
+    removed: int | None
+
+
+class DiffRow(Struct, kw_only=True):
+    """How two versions of a file differ, or what each edit changed where none were kept."""
+
+    text: str
+    added: int
+    removed: int
+    problem: str | None
+
+
+class TouchedFileRow(Struct, kw_only=True):
+    """A file that a session touched. *version* is the one it had at the message asked for."""
+
+    path: str
+    shown: str
+    versions: list[Version]
+    edits: list[EditRow]
+    version: Version | None = None
+    is_inferred: bool = False
+    content: str | None = None
+    diff: DiffRow | None = None
+
+
+class FilesDocument(Struct, kw_only=True):
+    """What `turnlog files --json` prints."""
+
+    session: str
+    project: str | None
+    files: list[TouchedFileRow]
+    strays: list[Version]
+    """Kept versions that no record speaks of."""
+    restored: list[RestoredVersion]
+    odd: int
+    """Snapshot records of a shape nobody expects."""
+    next: int | None = None
+
+
+def session_files(
+    homes: Sequence[Home],
+    name: str,
+    path: str | None = None,
+    *,
+    at: Sequence[str] = (),
+    diff: bool = False,
+    into: str | None = None,
+    overwrite: bool = False,
+) -> FilesDocument:
+    """Return the files that a session touched, or the one at *path*, with their kept versions.
+
+    *at* is the beginning of a record's uuid, or a version such as ``v2``: add how the files were
+    then; with *diff*, what changed since, or between two of them. With *into*, write the files of
+    that time into a directory.
+    """
+    session = Session.find(homes, name)
+    files = SessionFiles.of(session)
+    touched = [files.find(path)] if path is not None else list(files.files.values())
+    document = FilesDocument(
+        session=session.id,
+        project=files.project,
+        files=[_file_row(file) for file in touched],
+        strays=[] if path else [_printable(version) for version in files.strays],
+        restored=[],
+        odd=files.odd,
+    )
+    first = at[0] if at else None
+    if into is not None and path is not None:
+        document.restored = [restore(files, path, first, into, overwrite=overwrite)]
+    elif into is not None:
+        document.restored = list(restore_all(files, first, into, overwrite=overwrite))
+    elif diff:
+        _add_diffs(document, files, touched, at)
+    elif first is not None:
+        _add_state(document, files, touched, first, content=path is not None)
+    return document
+
+
+def file_bytes(
+    homes: Sequence[Home], name: str, path: str, at: str | None = None
+) -> bytes | Unreadable | None:
+    """Return the bytes that a file had, None if it did not exist then, or why it is unreadable."""
+    files = SessionFiles.of(Session.find(homes, name))
+    state = files.version_at(files.find(path), at)
+    if state is None or state.version.is_absent:
+        return None
+    return content_of(state.version)
+
+
+def _add_diffs(
+    document: FilesDocument, files: SessionFiles, touched: list[TouchedFile], at: Sequence[str]
+) -> None:
+    """Add to each file how it changed; leave out files that did not change."""
+    rows: list[TouchedFileRow] = []
+    for row, file in zip(document.files, touched, strict=True):
+        old = files.version_at(file, at[0]) if at else None
+        new = files.version_at(file, at[1] if len(at) > 1 else None)
+        first = old.version if old else file.versions[0] if file.versions else None
+        if new is not None and first is not None and (at or len(file.versions) > 1):
+            diff = diff_of(first, new.version, file.shown)
+            row.diff = DiffRow(
+                text=diff.text, added=diff.added, removed=diff.removed, problem=diff.problem
+            )
+        elif not at:
+            # No versions to compare: show the edits one after the other.
+            row.diff = DiffRow(
+                text="".join(edit.patch for edit in file.edits),
+                added=sum(edit.added or 0 for edit in file.edits),
+                removed=sum(edit.removed or 0 for edit in file.edits),
+                problem=None,
+            )
+        if row.diff is not None and (row.diff.text or row.diff.problem):
+            rows.append(row)
+    document.files = rows
+
+
+def _add_state(
+    document: FilesDocument,
+    files: SessionFiles,
+    touched: list[TouchedFile],
+    at: str,
+    *,
+    content: bool,
+) -> None:
+    """Add to each file the version it had, and with *content* what it contained."""
+    states: dict[str, FileAt] = {}
+    if content:
+        found = files.version_at(touched[0], at)
+        states = {touched[0].path: found} if found else {}
+    else:
+        states = {state.file.path: state for state in files.at(at)}
+    document.files = [row for row in document.files if row.path in states]
+    for row in document.files:
+        state = states[row.path]
+        row.version = _printable(state.version)
+        row.is_inferred = state.is_inferred
+        if content and not state.version.is_absent:
+            data = content_of(state.version)
+            if isinstance(data, bytes):
+                row.content = data.decode("utf-8", "replace")
+            else:
+                row.version = replace(row.version, problem=data.reason)
+
+
+def _file_row(file: TouchedFile) -> TouchedFileRow:
+    return TouchedFileRow(
+        path=file.path,
+        shown=file.shown,
+        versions=[_printable(version) for version in file.versions],
+        edits=[
+            EditRow(
+                tool=edit.tool,
+                record=edit.uuid,
+                subagent=edit.agent_id,
+                at=edit.at,
+                added=edit.added,
+                removed=edit.removed,
+            )
+            for edit in file.edits
+        ],
+    )
+
+
+def _printable(version: Version) -> Version:
+    """Return *version* with a name and path that JSON can hold."""
+    return replace(version, name=text_of(version.name), path=text_of(version.path))
