@@ -27,10 +27,10 @@ from keep.orchard_home import (
 )
 from turnlog.formats import Home
 from turnlog.formats.kept_copies import generation_copy
-from turnlog.formats.settings_changes import content
 from turnlog.keep import verify as verifying
 from turnlog.keep.catalog import CATALOGUE, Catalogue, lock_mirror
 from turnlog.keep.copies.keep import keep
+from turnlog.keep.copies.reader import content
 from turnlog.keep.restore.restorable import Mirror, all_mirrors
 from turnlog.keep.trash.delete import delete_session
 from turnlog.keep.verify import Parity, VerifyProblem, bytes_to_verify, verify
