@@ -26,13 +26,13 @@ from turnlog.cli.advanced.refresh import RefreshDocument
 from turnlog.cli.app import COMMANDS, app
 from turnlog.cli.browse.files import FilesDocument
 from turnlog.cli.browse.info import SessionDocument
+from turnlog.cli.browse.labels import LabelsDocument
 from turnlog.cli.browse.plans import PlansDocument
 from turnlog.cli.browse.prompts import PromptsDocument
 from turnlog.cli.browse.resume import ResumeDocument
 from turnlog.cli.browse.show_document import ShowDocument
 from turnlog.cli.browse.todos import TodosDocument
 from turnlog.cli.costs.prices import PriceDocument
-from turnlog.cli.labels import LabelsDocument
 from turnlog.cli.live.watch import WatchedRow
 from turnlog.cli.repair import check
 from turnlog.cli.repair.compact import CompactDocument, UndoDocument

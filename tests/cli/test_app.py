@@ -92,13 +92,13 @@ def test_an_unknown_command_is_the_callers_mistake(turnlog):
     assert code == 2
     assert not out
     assert err.startswith("error: ")
-    assert "hint: did you mean check? turnlog --help" in err
+    assert "hint: did you mean check? see turnlog --help" in err
 
 
 def test_an_unknown_option_points_to_the_commands_help(turnlog):
     code, _, err = turnlog("check", "--frobnicate")
     assert code == 2
-    assert "hint: turnlog check --help" in err
+    assert "hint: see turnlog check --help" in err
 
 
 def test_a_broken_pipe_is_quiet(home):
@@ -157,14 +157,14 @@ def open_way(path):
         (("weekly", "--json"), "did you mean cost weekly?"),
         (("monthly",), "did you mean cost monthly?"),
         (("blocks",), "did you mean cost blocks?"),
-        (("sessions", "--sort", "cost"), "turnlog cost session sorts by cost"),
+        (("sessions", "--sort", "cost"), "to sort by cost, use turnlog cost session"),
         (("undo",), "did you mean trash restore?"),
         (("cost", "sessions"), "did you mean session?"),
         (("cost", "week"), "did you mean weekly?"),
         (("trash", "resore"), "did you mean restore?"),
         (("sessions", "--sort", "actve"), "did you mean active?"),
-        (("show",), "the beginning of its id, or latest"),
-        (("delete",), "the beginning of its id, or latest"),
+        (("show",), "the start of a session id, or latest"),
+        (("delete",), "the start of a session id, or latest"),
     ],
     ids=" ".join,
 )
@@ -183,8 +183,8 @@ def test_no_name_of_another_program_is_a_command_of_ours():
 @pytest.mark.parametrize(
     ("number", "told"),
     [
-        (errno.EACCES, "error: /srv/own/x: permission denied\nhint: its owner must grant access"),
-        (errno.ENOSPC, "error: /srv/own/x: no space left on device\nhint: make room"),
+        (errno.EACCES, "error: /srv/own/x: permission denied\nhint: ask its owner for access"),
+        (errno.ENOSPC, "error: /srv/own/x: no space left on device\nhint: free some space"),
         (errno.EIO, "error: /srv/own/x: input/output error\n"),
     ],
 )
@@ -236,7 +236,7 @@ def test_homes_before_and_behind_the_command_are_asked_together(turnlog, home, t
 def test_an_option_that_the_command_lacks_is_told(turnlog):
     code, out, err = turnlog("--json", "completion", "bash")
     assert (code, out) == (2, "")
-    assert err.splitlines()[0] == "error: completion takes no --json"
+    assert err.splitlines()[0] == "error: completion has no option --json"
 
 
 def test_what_stands_behind_two_dashes_is_no_option(turnlog, home):
@@ -247,7 +247,7 @@ def test_what_stands_behind_two_dashes_is_no_option(turnlog, home):
 @pytest.mark.parametrize("kind", ["LogError", "OSError"])
 def test_who_cannot_write_is_told_what_helps_for_that_file(monkeypatch, capsys, tmp_path, kind):
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
-    told = {"own": "TURNLOG_HOME names another place", "subagent": "change a copy of its home"}
+    told = {"own": "set TURNLOG_HOME to another directory", "subagent": "change a copy of its home"}
     for place, hint in told.items():
         path = str(tmp_path / place / "journal.jsonl")
         refused = OSError(errno.EROFS, os.strerror(errno.EROFS), path)
@@ -278,4 +278,4 @@ def test_a_configured_home_that_is_not_there_is_told(turnlog, tmp_path, words):
     assert code == 1
     assert "CLAUDE_CONFIG_DIR names /nowhere/at-all, which does not exist" in out + err
     code, out, err = turnlog(*words, **setting | {"CLAUDE_CONFIG_DIR": str(tmp_path)})
-    assert f"there are no sessions in {tmp_path}, which CLAUDE_CONFIG_DIR names" in out + err
+    assert f"there are no sessions in {tmp_path} (from CLAUDE_CONFIG_DIR)" in out + err

@@ -61,4 +61,4 @@ def test_errors_keep_their_exit_code_where_stderr_is_closed(shell, home):
 def test_a_stream_that_takes_nothing_is_a_failure_in_words(shell, words):
     code, _, told = shell(">/dev/full", words)
     assert code == 3
-    assert told == "error: no space left on device\nhint: make room and try again\n"
+    assert told == "error: no space left on device\nhint: free some space and try again\n"

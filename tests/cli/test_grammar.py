@@ -189,7 +189,7 @@ def test_csv_has_the_rows_and_the_keys_of_json(turnlog, home, words, noun):
 def test_an_answer_has_one_shape(turnlog, home):
     code, out, err = turnlog("sessions", "--home", home, "--json", "--csv")
     assert (code, out) == (2, "")
-    assert "one or the other" in err
+    assert "mutually exclusive" in err
 
 
 def test_a_cut_list_is_told_of_beside_the_values(turnlog, home):

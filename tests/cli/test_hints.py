@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import turnlog
-from turnlog.cli.hints import HINTS
+from turnlog.cli.app import HINTS
 
 SOURCE = Path(turnlog.__file__).parent
 CODE = re.compile(r'hint=.{,120}?\bcode="([a-z-]+)"', re.DOTALL)

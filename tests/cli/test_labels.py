@@ -38,7 +38,7 @@ def test_a_tag_is_set_and_taken_off(turnlog, home):
     code, out, _ = turnlog("tag", "1111", "billing", "--home", home, "--json")
     assert (code, json.loads(out)["tag"]) == (0, "billing")
     code, out, _ = turnlog("tag", "1111", "", "--home", home)
-    assert (code, "no tag" in out) == (0, True)
+    assert (code, "untagged" in out) == (0, True)
 
 
 def test_a_pin_stands_in_the_journal_and_the_log_is_not_touched(turnlog, home, log, tmp_path):
@@ -49,7 +49,7 @@ def test_a_pin_stands_in_the_journal_and_the_log_is_not_touched(turnlog, home, l
     assert log.read_bytes() == before
     assert b'"pinned"' in (own / "journal.jsonl").read_bytes()
     code, out, _ = turnlog("pin", "1111", "--off", "--home", home, TURNLOG_HOME=str(own))
-    assert (code, "no longer" in out) == (0, True)
+    assert (code, "unpinned" in out) == (0, True)
 
 
 def test_a_title_cannot_move_the_cursor(turnlog, home):

@@ -1,9 +1,10 @@
 """The command line.
 
 ``main`` answers ``--version``, ``statusline`` and a plain ``refresh`` before anything slow is
-imported; commands are loaded when they are named.
-Exit codes: 0 done, 1 something was found wrong or nothing was found, 2 the caller's mistake, 3 a
-failure. What a script wants is on stdout; talk, progress, errors and hints are on stderr.
+imported; other commands are imported when they are named.
+
+Exit codes: 0 success, 1 problems found or nothing found, 2 usage error, 3 failure. Results go to
+stdout; progress, notices, errors and hints go to stderr.
 """
 
 import gc
@@ -12,12 +13,12 @@ import sys
 from io import TextIOWrapper
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C: what shells say of a process that SIGINT ended."""
+"""The exit code after Ctrl-C, as shells report it."""
 
 
 def main() -> None:
     """Run the command line and exit."""
-    _open_what_is_closed()
+    _replace_closed_streams()
     if sys.argv[1:] in (["--version"], ["-V"]):
         from turnlog import __version__
 
@@ -25,47 +26,52 @@ def main() -> None:
             print(f"turnlog {__version__}", flush=True)  # noqa: T201
             return
         except BrokenPipeError:
-            lead_nowhere(sys.stdout.fileno())
+            discard_output(sys.stdout.fileno())
             return
         except OSError:
-            pass  # Told below, as of any command.
-    _end_when_interrupted()
-    if sys.argv[1:2] == ["statusline"] and _is_status_shown(sys.argv[2:]):
-        return
+            pass  # Reported below, as for any command.
+    _exit_when_interrupted()
+    if sys.argv[1:2] == ["statusline"]:
+        from turnlog.cli.statusline.answer import answer
+
+        if answer(sys.argv[2:]):
+            return
     if sys.argv[1:2] == ["refresh"]:
         _refresh(sys.argv[2:])
     gc.set_threshold(50_000, 20, 20)  # Imports create many objects, and nearly all of them stay.
-    _speak_anyhow()
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper) and out.encoding.lower() not in {"utf-8", "utf8"}:
+        out.reconfigure(errors="replace")
     from turnlog.cli.app import run
 
     try:
         code = run(sys.argv[1:])
-        _end_when_interrupted()
-    except KeyboardInterrupt:  # While it was told what went wrong.
+        _exit_when_interrupted()
+    except KeyboardInterrupt:  # While an error was printed.
         code = INTERRUPTED
     _exit(code)
 
 
 def clean_up_when_interrupted() -> None:
-    """From here on Ctrl-C raises KeyboardInterrupt: there may be something to put in order."""
+    """Raise KeyboardInterrupt on Ctrl-C from now on, so that commands can clean up."""
     import signal
 
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def lead_nowhere(fd: int) -> None:
-    """Drop what is still to be written to *fd*: its reader went away, which is its right.
+def discard_output(fd: int) -> None:
+    """Redirect *fd* to the null device, because its reader is gone.
 
-    Python would complain at its end otherwise.
+    Otherwise Python would print an error at exit.
     """
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, fd)
-    os.close(nowhere)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, fd)
+    os.close(null)
 
 
-def _end_when_interrupted() -> None:
-    """Let Ctrl-C end the process on the spot: KeyboardInterrupt in an import is a traceback."""
+def _exit_when_interrupted() -> None:
+    """Exit at once on Ctrl-C: a KeyboardInterrupt during an import would print a traceback."""
     import signal  # Not at the top: with enum it takes a third of --version.
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -76,14 +82,14 @@ def _end(_signal_number: int, _frame: object) -> None:
     _leave(INTERRUPTED)
 
 
-def _open_what_is_closed() -> None:
-    """Let stdin, stdout and stderr lead nowhere where whoever started us has closed them.
+def _replace_closed_streams() -> None:
+    """Open the null device in place of a closed stdin, stdout or stderr.
 
-    The work is done whether or not anybody listens; and no file of ours may get their numbers.
+    No other file may get their numbers.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # The lowest that is free.
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # The lowest free number.
         os.set_inheritable(fd, True)
     os.close(fd)
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
@@ -91,16 +97,9 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
-def _speak_anyhow() -> None:
-    """Let a terminal or pipe that has no sign for a character show another, and not fail."""
-    out = sys.stdout
-    if isinstance(out, TextIOWrapper) and out.encoding.lower() not in {"utf-8", "utf8"}:
-        out.reconfigure(errors="replace")
-
-
 def _exit(code: int) -> None:
-    """Leave at once: taking everything apart first would take as long as many a command."""
-    _end_when_interrupted()
+    """Exit without tearing down the interpreter, which would take as long as many commands."""
+    _exit_when_interrupted()
     threading = sys.modules.get("threading")
     if threading is not None and threading.active_count() > 1:
         sys.exit(code)
@@ -108,30 +107,24 @@ def _exit(code: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError):
-        pass  # It was told already; Python would try again, and give a code of its own.
+        pass  # Reported already; Python would try again and change the exit code.
     _leave(code)
 
 
 def _leave(code: int) -> None:
-    if unwritable := sys.modules.get("turnlog.index.fallback"):
-        unwritable.tidy_up()
+    if fallback := sys.modules.get("turnlog.index.fallback"):
+        fallback.tidy_up()
     os._exit(code)
 
 
-def _is_status_shown(arguments: list[str]) -> bool:
-    from turnlog.cli.statusline.answer import answer
-
-    return answer(arguments)
-
-
 def _refresh(arguments: list[str]) -> None:
-    """Refresh and exit; come back if that is left to the command."""
+    """Refresh and exit; return if the arguments need the full command."""
     from turnlog.cli.advanced.quick_refresh import answer
 
     try:
         clean_up_when_interrupted()
         code = answer(arguments)
-        _end_when_interrupted()
+        _exit_when_interrupted()
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code is not None:

@@ -1,7 +1,7 @@
-"""What a shell may complete: sessions with their titles, projects, models, branches, tools.
+"""Shell completion of sessions, projects, models, branches and tools.
 
-Told by the index as it is: nobody who presses Tab waits for logs to be read. Without an index,
-sessions are told by the names of their logs, and the rest by nothing.
+The index is read as it is, without a refresh. Without an index only sessions are completed, by the
+names of their logs.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
 
 from turnlog.errors import TurnlogError
+from turnlog.formats import all_homes, find_everywhere
 from turnlog.formats.projects import last_part
 from turnlog.text import inert
 
@@ -41,16 +42,16 @@ _OPTIONS: Final = {
 }
 
 
-def equip(command: click.Command) -> None:
-    """Teach *command* what its sessions, projects and so on may be."""
+def add_completions(command: click.Command) -> None:
+    """Make the parameters of *command* complete sessions, projects and so on."""
     for parameter in command.params:
-        what = _asked_for(parameter)
-        if what is not None:
-            setattr(parameter, "shell_complete", _completer(what))  # noqa: B010 - Of this one only.
+        kind = _kind_of(parameter)
+        if kind is not None:
+            setattr(parameter, "shell_complete", _completer(kind))  # noqa: B010 - This one only.
 
 
-def _asked_for(parameter: click.Parameter) -> str | None:
-    """Return what a parameter asks for, if it is something that can be listed."""
+def _kind_of(parameter: click.Parameter) -> str | None:
+    """Return what a parameter is, if that can be listed."""
     if isinstance(parameter, click.Argument):
         metavar = parameter.metavar or ""
         if "SESSION" in metavar:
@@ -60,51 +61,47 @@ def _asked_for(parameter: click.Parameter) -> str | None:
     return next((_OPTIONS[name] for name in names if name in _OPTIONS), None)
 
 
-def _completer(what: str) -> Callable[[click.Context, str], list[CompletionItem]]:
-    def complete(context: click.Context, begun: str) -> list[CompletionItem]:
-        named = context.params.get("homes") or ()
+def _completer(kind: str) -> Callable[[click.Context, str], list[CompletionItem]]:
+    def complete(context: click.Context, typed: str) -> list[CompletionItem]:
         with suppress(TurnlogError, OSError, sqlite3.Error):
-            return _items(what, begun, named)
+            return _items(kind, typed, context.params.get("homes") or ())
         return []
 
     return complete
 
 
-def _items(what: str, begun: str, named: Sequence[str]) -> list[CompletionItem]:
-    found = _in_index(what, named)
-    if found is None and what == "SESSION":
-        found = _by_name(named)
-    if what == "SESSION":
-        found = [*(found or ()), ("latest", "the one that was active last")]
-    if what == "DIR" and begun and begun == os.path.basename(begun):
-        found = [*(found or ()), *((last_part(path), path) for path, _ in found or ())]
-    wanted = os.path.expanduser(begun) if what == "DIR" else begun
-    chosen = [each for each in found or () if each[0] and each[0].startswith(wanted)]
+def _items(kind: str, typed: str, homes: Sequence[str]) -> list[CompletionItem]:
+    values = _in_index(kind, homes)
+    if kind == "SESSION":
+        known = _by_log_name(homes) if values is None else values
+        values = [*known, ("latest", "the most recently active")]
+    values = values or []
+    if kind == "DIR" and typed and typed == os.path.basename(typed):
+        values += [(last_part(path), path) for path, _ in values]
+    start = os.path.expanduser(typed) if kind == "DIR" else typed
+    matches = [value for value in values if value[0] and value[0].startswith(start)]
     items = [
-        CompletionItem(value, help=inert(told or "")[:60])
-        for value, told in dict.fromkeys(chosen)
+        CompletionItem(value, help=inert(about or "")[:60])
+        for value, about in dict.fromkeys(matches)
         if value == inert(value)
     ]
-    if what == "DIR":  # Any other will do as well; bash drops what stands before that.
-        items.insert(0, CompletionItem(begun, type="dir"))
+    if kind == "DIR":  # Any other directory is valid too; bash drops items before this one.
+        items.insert(0, CompletionItem(typed, type="dir"))
     return items[:_MOST]
 
 
-def _in_index(what: str, named: Sequence[str]) -> list[tuple[str, str | None]] | None:
-    from turnlog.formats import all_homes
+def _in_index(kind: str, homes: Sequence[str]) -> list[tuple[str, str | None]] | None:
     from turnlog.index.database import open_for_reading
 
-    db = open_for_reading(all_homes(named))
+    db = open_for_reading(all_homes(homes))
     if db is None:
         return None
     try:
-        return list(db.execute(f"{_QUERIES[what]} LIMIT 5000"))
+        return list(db.execute(f"{_QUERIES[kind]} LIMIT 5000"))
     finally:
         db.close()
 
 
-def _by_name(named: Sequence[str]) -> list[tuple[str, str | None]]:
-    from turnlog.formats import all_homes, find_everywhere
-
-    logs: list[Any] = [log for log in find_everywhere(all_homes(named)) if log.kind == "session"]
-    return [(log.session_id, None) for log in logs]
+def _by_log_name(homes: Sequence[str]) -> list[tuple[str, str | None]]:
+    logs = find_everywhere(all_homes(homes))
+    return [(log.session_id, None) for log in logs if log.kind == "session" and log.session_id]

@@ -1,7 +1,4 @@
-"""What commands that ask the index have in common: its options, and refreshing it first.
-
-Opening what a report asks: the index, with a bar while it is brought up to date, or the logs.
-"""
+"""Open the index for a command: refresh it first, with a progress bar."""
 
 from __future__ import annotations
 
@@ -24,38 +21,32 @@ if TYPE_CHECKING:
     from turnlog.pricing.cost import Prices
 
 
-__all__ = ["bar", "no_refresh_option", "open_index", "print_all", "print_notices", "refreshed"]
+__all__ = ["bar", "no_refresh_option", "open_index", "print_notices", "refreshed"]
 
 no_refresh_option = click.option(
     "--no-refresh",
     is_flag=True,
-    help="Ask the index as it is, without reading what was appended since.",
+    help="Use the index as it is, without reading new records first.",
 )
 
 
 def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> RefreshResult:
-    """Refresh the index of *homes*, with a progress bar on a terminal if it takes long."""
+    """Refresh the index of *homes*."""
     from turnlog.index.refresh.refresh import refresh
 
     with bar() as progress:
         try:
             return refresh(homes, rebuild=rebuild, progress=progress)
         except IndexUnavailable as error:
-            return _nothing_to_write(homes, error, rebuild=rebuild)
+            if rebuild:
+                raise
+            from turnlog.index.fallback import refreshed_otherwise
 
-
-def _nothing_to_write(
-    homes: Sequence[Home], error: IndexUnavailable, *, rebuild: bool
-) -> RefreshResult:
-    """Where the index cannot be written: that is no failure if there is nothing new."""
-    from turnlog.index.fallback import refreshed_otherwise
-
-    if rebuild:
-        raise error
-    done = refreshed_otherwise(homes, error, stage="text", fallback="read")
-    if done.notices:
-        raise error
-    return done
+            # An index that cannot be written is no failure if there is nothing new.
+            done = refreshed_otherwise(homes, error, stage="text", fallback="read")
+            if done.notices:
+                raise
+            return done
 
 
 def open_index(
@@ -70,24 +61,15 @@ def open_index(
 
     with bar() as progress:
         index = open_fresh(
-            homes,
-            stage=stage,
-            is_stale_allowed=no_refresh,
-            progress=progress,
-            fallback=fallback,
+            homes, stage=stage, is_stale_allowed=no_refresh, progress=progress, fallback=fallback
         )
     if index.refreshed is not None:
-        print_notices(index.refreshed)
+        print_notices(index.refreshed.notices)
     return index
 
 
-def print_notices(done: RefreshResult) -> None:
-    """Say on stderr what a refresh found that a person should know."""
-    print_all(done.notices)
-
-
-def print_all(notices: Sequence[str]) -> None:
-    """Say notices on stderr."""
+def print_notices(notices: Sequence[str]) -> None:
+    """Print notices on stderr."""
     for notice in notices:
         click.echo(f"notice: {inert(notice)}", err=True)
 
@@ -95,7 +77,7 @@ def print_all(notices: Sequence[str]) -> None:
 def open_source(
     homes: tuple[Home, ...], prices: Prices, *, no_index: bool, is_traced: bool
 ) -> AbstractContextManager[UsageSource]:
-    """Open the index, or read the logs without it; say so if it cannot be had."""
+    """Open the index, or read the logs if it is not wanted or not available."""
     from turnlog.api import costs
 
     return costs.open_source(
@@ -104,5 +86,5 @@ def open_source(
         no_index=no_index,
         is_traced=is_traced,
         open_index=open_index,
-        notify=lambda why: click.echo(f"notice: {inert(why)}", err=True),
+        notify=lambda why: print_notices([why]),
     )

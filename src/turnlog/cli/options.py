@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and what they mean."""
+"""Options that several commands share, and helpers to resolve them."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ home_option = click.option(
     "--home",
     "homes",
     multiple=True,
-    is_eager=True,  # A project may be named as it is called there.
+    is_eager=True,  # Needed to resolve --project.
     metavar="DIR",
-    help="A directory in which an agent keeps its sessions; may be given several times.  "
+    help="Directory where an agent keeps its sessions; repeatable.  "
     "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
 )
 
 
-def naming(homes: Iterable[str]) -> list[str]:
-    """Return the arguments that name *homes*: what one command was told, the next one needs."""
+def home_arguments(homes: Iterable[str]) -> list[str]:
+    """Return *homes* as ``--home`` arguments."""
     return [word for home in homes for word in ("--home", home)]
 
 
-def to_type(command: str, homes: Iterable[str]) -> str:
-    """Return a command line that asks the same *homes*, as a shell takes it."""
-    return shlex.join([*command.split(), *naming(homes)])
+def command_line(command: str, homes: Iterable[str]) -> str:
+    """Return *command* with *homes* as a line for a shell."""
+    return shlex.join([*command.split(), *home_arguments(homes)])
 
 
 def _one_shape(context: click.Context, _parameter: click.Parameter, value: bool) -> bool:  # noqa: FBT001
-    """Refuse an answer in two shapes at once."""
+    """Reject two output formats at once."""
     if value and any(context.params.get(f"as_{shape}") for shape in ("json", "csv", "markdown")):
-        raise click.UsageError("--json, --csv and --markdown are one or the other", ctx=context)
+        raise click.UsageError("--json, --csv and --markdown are mutually exclusive", ctx=context)
     return value
 
 
 def _when(
     context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> datetime | None:
-    """Read a time as people say it; days are those of --timezone where there is one, or ours."""
+    """Parse a date or duration, in --timezone if the command has it."""
     if value is None:
         return None
     from turnlog.api.arguments import resolve_instant, resolve_zone
@@ -62,7 +62,7 @@ def _when(
 
 
 def _where(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Read a directory as people say it: ``.`` is this one, a name that of a project."""
+    """Resolve a project: a path, ``.``, or a project's name."""
     if not value:
         return None
     from turnlog.api.arguments import resolve_project
@@ -72,7 +72,7 @@ def _where(context: click.Context, _parameter: click.Parameter, value: str | Non
 
 
 class Count(click.ParamType[int]):
-    """How many: 0 or more."""
+    """An integer, 0 or more."""
 
     name = "count"
 
@@ -81,25 +81,23 @@ class Count(click.ParamType[int]):
             count = int(value)
         except ValueError:
             count = -1
-        return count if count >= 0 else self.fail(f"{value!r} is no count: 0 or more", param, ctx)
+        return count if count >= 0 else self.fail(f"{value!r} is not 0 or more", param, ctx)
 
 
 def when_option(name: str, about: str) -> Callable[[F], F]:
-    """Return an option that takes a time as people say it, and gives it as a datetime."""
+    """Return an option for a date or duration, parsed to a datetime."""
     return click.option(name, metavar="WHEN", callback=_when, help=about)
 
 
-# One grammar: an option of these names means the same in every command, and a test says so.
+# These options mean the same in every command; tests/cli/test_grammar.py checks it.
 json_option = click.option(
     "--json",
     "as_json",
     is_flag=True,
     callback=_one_shape,
-    help="Print one JSON document and nothing else.",
+    help="Print a JSON document.",
 )
-csv_option = click.option(
-    "--csv", "as_csv", is_flag=True, callback=_one_shape, help="Print comma-separated values."
-)
+csv_option = click.option("--csv", "as_csv", is_flag=True, callback=_one_shape, help="Print CSV.")
 markdown_option = click.option(
     "--markdown", "as_markdown", is_flag=True, callback=_one_shape, help="Print a Markdown table."
 )
@@ -107,18 +105,18 @@ project_option = click.option(
     "--project",
     metavar="DIR",
     callback=_where,
-    help="Only sessions that worked in DIR or below it: a path, a project's name, or . for here.",
+    help="Only sessions in DIR or below: a path, a project name, or . for this directory.",
 )
 session_option = click.option(
-    "--session", metavar="SESSION", help="Only this session: the beginning of its id, or latest."
+    "--session", metavar="SESSION", help="Only this session: the start of its id, or latest."
 )
-since_option = when_option("--since", "Only from WHEN on: 7d, yesterday, monday, 2026-11-01 …")
-until_option = when_option("--until", "Only before WHEN, which is left out itself.")
+since_option = when_option("--since", "Since WHEN: 7d, yesterday, monday, 2026-11-01 …")
+until_option = when_option("--until", "Before WHEN (exclusive).")
 timezone_option = click.option(
     "--timezone",
     metavar="ZONE",
-    is_eager=True,  # Times are read by it.
-    help="Whose days they are.  [default: this machine's]",
+    is_eager=True,  # Needed to parse dates.
+    help="Time zone for day boundaries.  [default: local]",
 )
 offset_option = click.option(
     "--offset",
@@ -126,45 +124,46 @@ offset_option = click.option(
     metavar="N",
     default=0,
     show_default=True,
-    help="How many to leave out first.",
+    help="Number of results to skip.",
 )
-model_option = click.option("--model", metavar="NAME", help="Only models with NAME in their name.")
+model_option = click.option("--model", metavar="NAME", help="Only models whose name contains NAME.")
 poll_option = click.option(
     "--poll",
     type=float,
     metavar="SECONDS",
-    help="Look every so many seconds, instead of being told of changes by the system.",
+    help="Poll for changes instead of watching the file system.",
 )
 write_option = click.option(
-    "--write", is_flag=True, help="Do it. Without this, only show what would be done."
+    "--write", is_flag=True, help="Make the changes; without it, only show them."
 )
-force_option = click.option("--force", is_flag=True, help="Replace what exists.")
+force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
-def limit_option(default: int | None = 20, told: str = "") -> Callable[[F], F]:
-    """Return the option that says how many; *told* is what it is by default, if not a number."""
+def limit_option(default: int | None = 20, shown_default: str = "") -> Callable[[F], F]:
+    """Return the ``--limit`` option; *shown_default* describes a default that is not a number."""
     return click.option(
         "--limit",
         type=Count(),
         metavar="N",
         default=default,
         show_default=default is not None,
-        help="How many to show; 0 shows all." + (f"  [default: {told}]" if told else ""),
+        help="Number of results; 0 for all."
+        + (f"  [default: {shown_default}]" if shown_default else ""),
     )
 
 
 def period_options(function: F) -> F:
-    """Add the options that say of when and where."""
+    """Add --since, --until and --project."""
     return since_option(until_option(project_option(function)))
 
 
 def page_options(function: F) -> F:
-    """Add the options that say how many."""
+    """Add --limit and --offset."""
     return limit_option()(offset_option(function))
 
 
 def resolve_session(name: str | None, homes: Iterable[str]) -> str | None:
-    """Return the beginning of the ids that *name* means: itself, or that of the latest session."""
+    """Return the id prefix that *name* stands for: itself, or the id of the latest session."""
     if name is None:
         return None
     from turnlog.api.arguments import resolve_session_id
@@ -174,19 +173,19 @@ def resolve_session(name: str | None, homes: Iterable[str]) -> str | None:
 
 
 def sessions_in(project: str | None, homes: Iterable[Home]) -> set[str | None] | None:
-    """Give the ids of the sessions that worked in *project* or below it; None if none is named."""
+    """Return the ids of the sessions in *project* or below; None without a project."""
     if project is None:
         return None
     from turnlog.api.sessions import list_sessions
 
-    found = list_sessions(tuple(homes), project=project, archived=None, limit=None)
-    return {row.id for row in found.sessions}
+    listed = list_sessions(tuple(homes), project=project, archived=None, limit=None)
+    return {row.id for row in listed.sessions}
 
 
 def logs_named(
     names: Iterable[str], homes: Iterable[str], problems: list[Problem]
 ) -> Iterator[LogFile]:
-    """Return the logs that *names* mean: files, directories, ids' beginnings or ``latest``."""
+    """Yield the logs for *names*: files, directories, starts of session ids, or ``latest``."""
     from turnlog.formats import Home, all_homes, find_everywhere
     from turnlog.sessions.owners import find_any_session
 
@@ -201,11 +200,11 @@ def logs_named(
 
 
 def log_at(path: Path) -> LogFile:
-    """Describe the file at *path* as the log it is taken for."""
+    """Return a `LogFile` for the file at *path*."""
     from turnlog.formats import Home, LogFile, read_name
     from turnlog.storage.sources import open_regular
 
-    os.close(open_regular(path))  # A mistake in the name is told at once, not as a finding.
+    os.close(open_regular(path))  # Raise for a wrong name at once.
     name = read_name(path.name)
     kind = name.kind if name else "session"
     return LogFile(
@@ -221,7 +220,7 @@ def log_at(path: Path) -> LogFile:
 
 
 def line_cap() -> int:
-    """Return the length beyond which a line is damage: what is set, or the usual one."""
+    """Return the configured length above which a line counts as damage, or the default."""
     from turnlog.config import load_config
     from turnlog.formats import turnlog_home
     from turnlog.storage.sources import LINE_CAP
@@ -231,20 +230,20 @@ def line_cap() -> int:
     return config.line_cap_bytes or LINE_CAP
 
 
-def redaction_rules(*, is_rest_told: bool = False) -> Rules:
-    """Return the rules for secrets with what config.toml adds; tell what of it cannot be read."""
+def redaction_rules(*, only_own_problems: bool = False) -> Rules:
+    """Return the rules for secrets, with those in config.toml; warn about invalid settings."""
     from turnlog.config import load_config
     from turnlog.formats import turnlog_home
     from turnlog.redact import rules_from
 
     config = load_config(turnlog_home())
     rules, problems = rules_from(config.redact)
-    print_problems(problems if is_rest_told else (*config.problems, *problems))
+    print_problems(problems if only_own_problems else (*config.problems, *problems))
     return rules
 
 
 def print_problems(problems: Iterable[SettingProblem]) -> None:
-    """Say on stderr which settings could not be read, and where; they change nothing."""
+    """Warn on stderr about invalid settings, which are ignored."""
     from turnlog.config import problem_message
     from turnlog.formats import turnlog_home
 
@@ -253,26 +252,24 @@ def print_problems(problems: Iterable[SettingProblem]) -> None:
 
 
 def show_json(document: object) -> None:
-    """Print *document* as the one JSON document of a command."""
+    """Print *document* as JSON."""
     import msgspec
 
     from turnlog.text import inert_json, utf8_safe
 
     try:
         data = msgspec.json.encode(document, enc_hook=os.fspath)
-    except UnicodeEncodeError:  # A lone surrogate in somebody's title has no UTF-8 form.
+    except UnicodeEncodeError:  # A lone surrogate, as in a title.
         data = msgspec.json.encode(utf8_safe(msgspec.to_builtins(document, enc_hook=os.fspath)))
     sys.stdout.buffer.write(inert_json(msgspec.json.format(data)) + b"\n")
 
 
 def print_unread(problems: list[Problem], what: str) -> None:
-    """Say on stderr what is not in an answer because it could not be read: it is not *what*."""
+    """Warn on stderr about files that could not be read and are therefore not *what*."""
     if not problems:
         return
-    from turnlog.text import inert
-
     path, reason, more = str(problems[0].path), problems[0].reason, len(problems) - 1
-    told = reason if path in reason else f"{path}: {reason}"
+    first = reason if path in reason else f"{path}: {reason}"
     others = f" (and {more:,} more)" if more else ""
-    click.echo(f"warning: not {what}: {inert(told)}{others}", err=True)
-    click.echo("hint: turnlog doctor shows what cannot be read", err=True)
+    click.echo(f"warning: not {what}: {inert(first)}{others}", err=True)
+    click.echo("hint: turnlog doctor lists what cannot be read", err=True)

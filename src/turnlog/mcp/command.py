@@ -43,7 +43,7 @@ In config.toml:
     "homes",
     multiple=True,
     metavar="DIR",
-    help="A directory in which an agent keeps its sessions; may be given several times.  "
+    help="Directory where an agent keeps its sessions; repeatable.  "
     "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
 )
 @click.option(

@@ -34,7 +34,7 @@ Examples:
     "homes",
     multiple=True,
     metavar="DIR",
-    help="A directory in which an agent keeps its sessions; may be given several times.  "
+    help="Directory where an agent keeps its sessions; repeatable.  "
     "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Loopback addresses only.")

@@ -89,5 +89,5 @@ def test_nothing_found_and_mistakes(errors):
     assert errors("0000000000")[0] == 2
     code, _, err = errors("barn")
     assert code == 2
-    assert "turnlog errors shows" in err
+    assert "turnlog errors lists" in err
     assert errors("--tool", "(")[0] == 2

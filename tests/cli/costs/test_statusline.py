@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 import forked
 from records.answers import SESSION, answer, log_of
-from turnlog.cli.statusline.input import context_percent
-from turnlog.cli.statusline.line import NOTHING, line_of
+from turnlog.cli.statusline.line import NOTHING, context_percent, line_of
 
 TURNLOG = [sys.executable, "-P", "-c", "from turnlog.cli import main; main()"]
 COLOURS = re.compile(r"\x1b\[\d+m")
@@ -524,7 +523,7 @@ def test_unknown_options_do_not_cost_the_line(prompt):
     environ = {"TURNLOG_HOME": "/dev/null/own"}
     line, err = prompt.run("--fromat", "{model}", "--format={model}!", **environ)
     assert line == "Opus 4.6!"
-    assert err == "warning: statusline does not know --fromat {model}\n"
+    assert err == "warning: statusline: unknown argument --fromat {model}\n"
     assert prompt.run("--format", **environ)[0] == "Opus 4.6 · $1.25 session"
 
 

@@ -85,9 +85,9 @@ class Resources(click.Group):
         return [*(each.name for each in RESOURCES), *_PATTERNS]
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        from turnlog.cli.app import equipped
+        from turnlog.cli.app import with_completions
 
-        return equipped(self._named(name))
+        return with_completions(self._named(name))
 
     def _named(self, name: str) -> click.Command:
         from turnlog.api.query import resource_named

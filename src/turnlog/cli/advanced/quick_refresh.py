@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from turnlog.cli import lead_nowhere
+from turnlog.cli import discard_output
 from turnlog.errors import TurnlogError
 from turnlog.formats.home_paths import all_home_paths
 from turnlog.index.freshness import look_at
@@ -32,7 +32,7 @@ def answer(arguments: list[str]) -> int | None:
         _say(homes)
         sys.stdout.flush()
     except BrokenPipeError:
-        lead_nowhere(sys.stdout.fileno())
+        discard_output(sys.stdout.fileno())
     except (TurnlogError, OSError):
         _let_go()
         return None

@@ -60,7 +60,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, rebuild: bool) -> int:
 
     done = refreshed(all_homes(homes), rebuild=rebuild)
     if as_json:
-        print_notices(done)
+        print_notices(done.notices)
         show_json(_document(done))
     else:
         show(done)
@@ -84,7 +84,7 @@ def show(done: RefreshResult) -> None:
     """Show what a refresh found."""
     from turnlog.cli.terminal.console import console, counted, log_name
 
-    print_notices(done)
+    print_notices(done.notices)
     out = console()
     out.print(line_of(done.logs, done.read, done.read_bytes))
     for what, paths in (("rewritten since", done.replaced), ("gone at its source", done.gone)):

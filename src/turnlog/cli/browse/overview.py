@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from turnlog.cli.options import print_problems, show_json, to_type
+from turnlog.cli.options import command_line, print_problems, show_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +45,7 @@ def show_overview(names: tuple[str, ...], *, as_json: bool, or_sample: str | Non
 def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
     """Ask the index; where there is none and none can be made, the logs."""
     from turnlog.api.overview import overview
-    from turnlog.cli.index_access import open_index, print_all
+    from turnlog.cli.index_access import open_index, print_notices
     from turnlog.errors import IndexUnavailable
     from turnlog.records.dates import MachineZone
 
@@ -53,7 +53,7 @@ def _found(homes: tuple[Home, ...], prices: Prices) -> Overview | BareOverview:
         with open_index(homes, fallback="read") as index:
             return overview(index, homes, prices, now=datetime.now(UTC), zone=MachineZone())
     except IndexUnavailable as error:
-        print_all([f"{error.message}; reading the logs instead"])
+        print_notices([f"{error.message}; reading the logs instead"])
         return _found_in_logs(homes, prices)
 
 
@@ -79,7 +79,7 @@ def _show(found: Overview | BareOverview, homes: tuple[str, ...]) -> None:
     _show_sessions(out, found)
     _show_attention(out, found.attention, homes)
     out.print()
-    following = [*((to_type(command, homes), what) for command, what in _NEXT), _HELP]
+    following = [*((command_line(command, homes), what) for command, what in _NEXT), _HELP]
     width = max(len(command) for command, _ in following)
     for command, what in following:
         out.print(f" [dim]$[/] {safe(command):<{width}}  [dim]{what}[/]", no_wrap=True, crop=True)
@@ -136,7 +136,7 @@ def _show_attention(out: Console, found: Attention, homes: tuple[str, ...]) -> N
         lines.append((f"{counted(found.damaged, 'session')} with damage", "turnlog doctor"))
     if found.crashed:
         lines.append((f"{counted(found.crashed, 'session')} crashed", "turnlog recover"))
-    lines = [(what, to_type(command, homes)) for what, command in lines]
+    lines = [(what, command_line(command, homes)) for what, command in lines]
     if found.unpriced:  # What models cost, no home tells.
         models = ", ".join(found.unpriced[:3])
         which = shlex.quote(found.unpriced[0])

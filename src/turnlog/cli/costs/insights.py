@@ -138,7 +138,7 @@ def _mask() -> Callable[[str], str]:
     """Return what takes secrets out of a page: all of them, as it may be handed on."""
     from turnlog.export.masking import Masking
 
-    return Masking(rules=redaction_rules(is_rest_told=True)).text
+    return Masking(rules=redaction_rules(only_own_problems=True)).text
 
 
 def _calendar(month: str | None, year: str | None, zone: tzinfo) -> tuple[datetime, datetime]:

@@ -1,6 +1,6 @@
-"""``turnlog statusline``: a line for Claude Code's prompt; how to install it, and its update.
+"""``turnlog statusline``: its help, installation and background update.
 
-The line itself is answered in ``statusline_answered``, before this module is imported.
+The line itself is printed by ``cli.statusline``, before this module is imported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import click
 
-from turnlog.cli.options import home_option, naming, print_problems
+from turnlog.cli.options import home_arguments, home_option, print_problems
 
 _BACKGROUND_NICENESS = 10
 
@@ -23,22 +23,22 @@ _BACKGROUND_NICENESS = 10
     name="statusline",
     epilog="""\b
 Fields of --format:
-  {model} {project}     the model, and the directory's name
-  {session} {today}     what this session and this day cost
-  {block} {left}        the running five-hour block: its cost, and the time left
-  {burn}                dollars an hour, in this block
-  {context}             how much of the model's context is in use
-  {age}                 how old the figures are, once that is more than a minute
+  {model} {project}     model, and name of the directory
+  {session} {today}     cost of this session, and of today
+  {block} {left}        cost of the current five-hour block, and the time left
+  {burn}                dollars per hour in this block
+  {context}             percentage of the model's context in use
+  {age}                 age of the figures, if over a minute
 \b
 Examples:
   turnlog statusline --install
   turnlog statusline --install --format "{model} {context} {today}\"""",
 )
 @home_option
-@click.option("--format", "pattern", metavar="TEXT", help="Show this, with its {fields} filled in.")
-@click.option("--install", is_flag=True, help="Show what to add to Claude Code's settings.json.")
-@click.option("--update", is_flag=True, help="Bring the figures up to date; print nothing.")
-@click.option("--session", metavar="ID", hidden=True, help="With --update: a session to tell of.")
+@click.option("--format", "pattern", metavar="TEXT", help="Template of the line, with {fields}.")
+@click.option("--install", is_flag=True, help="Print what to add to Claude Code's settings.json.")
+@click.option("--update", is_flag=True, help="Update the figures; print nothing.")
+@click.option("--session", metavar="ID", hidden=True, help="With --update: a session to include.")
 def command(
     homes: tuple[str, ...],
     *,
@@ -49,9 +49,8 @@ def command(
 ) -> int:
     """Print a status line for Claude Code: model, costs, five-hour block, context.
 
-    Claude Code runs it at every prompt and says on stdin what it is about. It shows figures that
-    were noted before and has them brought up to date in the background; they are those of
-    `turnlog cost`.
+    Claude Code runs it at every prompt, with a JSON request on stdin. The figures are those of
+    `turnlog cost`; they are stored, and updated in the background.
     """
     if install:
         _show_settings(homes, pattern)
@@ -60,19 +59,19 @@ def command(
     else:
         from turnlog.cli.statusline.answer import answer
 
-        answer([*naming(homes), *(() if pattern is None else ("--format", pattern))])
+        answer([*home_arguments(homes), *(() if pattern is None else ("--format", pattern))])
     return 0
 
 
 def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
-    """Show what to add; settings are the user's to change."""
+    """Print what to add; only the user changes settings."""
     from turnlog.formats.home_paths import configured_homes, turnlog_home_path
     from turnlog.text import inert
 
     program = "turnlog"
     if shutil.which(program) is None and os.access(sys.argv[0], os.X_OK):
         program = os.path.abspath(sys.argv[0])
-    words = [program, "statusline", *naming(map(os.path.abspath, homes))]
+    words = [program, "statusline", *home_arguments(map(os.path.abspath, homes))]
     if pattern is not None:
         words += ["--format", pattern]
     line = shlex.join(words)
@@ -90,7 +89,7 @@ def _update(homes: tuple[str, ...], session: str | None) -> None:
     from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
 
-    if not sys.stderr.isatty():  # Nobody watches, so nobody should have to wait for it either.
+    if not sys.stderr.isatty():  # In the background.
         with suppress(AttributeError, OSError):
             os.setsid()
         with suppress(AttributeError, OSError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.index_access import print_all
+from turnlog.cli.index_access import print_notices
 from turnlog.cli.options import (
     home_option,
     json_option,
@@ -55,7 +55,7 @@ def command(
     if as_json:
         live = _live(homes, project, since)
         live.ask()
-        print_all(live.notices)
+        print_notices(live.notices)
         document = live.look()
         show_json(document)
         return 0 if document.sessions else 1

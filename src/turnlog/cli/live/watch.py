@@ -242,7 +242,7 @@ def command(
     )
 
     def tell(change: FeedBatch) -> None:
-        print_notices(change.refreshed)
+        print_notices(change.refreshed.notices)
         if not shown.show(change):
             stop.set()
 

@@ -13,11 +13,11 @@ import click
 
 from turnlog.cli.options import (
     csv_option,
+    home_arguments,
     home_option,
     json_option,
     line_cap,
     logs_named,
-    naming,
     show_json,
 )
 
@@ -218,10 +218,10 @@ def _show_way_out(out: Console, health: Health, homes: tuple[str, ...]) -> None:
         log = next(log for log in health.logs if log.path == first.path)
         name = log.session[:8] if log.session and log.in_home else log.path
         if shortened is not None:
-            words = ["turnlog", "restore", name, "--replace", *naming(homes)]
+            words = ["turnlog", "restore", name, "--replace", *home_arguments(homes)]
             out.print("\n [dim]hint: put the kept copy in its place with[/]")
         else:
-            words = ["turnlog", "repair", name, *naming(homes)]
+            words = ["turnlog", "repair", name, *home_arguments(homes)]
             out.print("\n [dim]hint: see what can be saved with[/]")
         out.print(f"   {safe(shlex.join(words))}", soft_wrap=True)
     for code, hint in _LEFT.items():

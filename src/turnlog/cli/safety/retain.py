@@ -47,7 +47,7 @@ Exit code: 0 done, 1 something could not be read or moved, 2 a mistake, 3 a fail
     "homes",
     multiple=True,
     metavar="DIR",
-    help="A directory in which an agent keeps its sessions; may be given several times.  "
+    help="Directory where an agent keeps its sessions; repeatable.  "
     "[default: turnlog's own; others only if they are named]",
 )
 @json_option

@@ -1,19 +1,29 @@
-"""How the status line looks: its fields, the usual order of them, colours, and what fits.
+"""The status line: the request on stdin, and the line drawn from it and the stored figures.
 
-What is not known is left out. When there is little room, the least needed goes first. All text
-that others wrote is made inert: the only control characters are those of our own colours. Small on
-purpose, and without imports that take time.
+The request is one JSON object from Claude Code. Anything in it may be missing, null or of another
+type, and it may not come at all; unknown fields are left out of the line. On a narrow terminal the
+least important fields are dropped first. Nothing here raises or waits for long, and no import takes
+time.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import select
+import sys
 import time
 import unicodedata
 
-from turnlog.cli.statusline.input import context_percent, model_name, session_id
-from turnlog.costs.statusline_figures import number_of, text_of, within
+from turnlog.costs.statusline_figures import (
+    LARGE_WINDOW,
+    end_of_file,
+    number_of,
+    text_of,
+    window_of,
+    within,
+)
 from turnlog.text import inert
 
 TYPE_CHECKING = False
@@ -28,8 +38,8 @@ NOTHING = "turnlog: no figures yet"
 
 _UNKNOWN = "-"
 _FIELD = re.compile(r"\{([a-z]+)\}")
-# The usual line: what stands before a field, and after it.
-_USUAL = (
+# The default line: each field with the text before and after it.
+_DEFAULT = (
     ("model", "", ""),
     ("session", " · ", " session"),
     ("today", " · ", " today"),
@@ -39,7 +49,7 @@ _USUAL = (
     ("context", " · ", " context"),
     ("age", " · ", " old"),
 )
-_LEAST_NEEDED_FIRST = ("age", "burn", "left", "today", "block", "session", "context")
+_DROPPED_FIRST = ("age", "burn", "left", "today", "block", "session", "context")
 _DIM, _RED, _GREEN, _YELLOW, _CYAN = "2", "31", "32", "33", "36"
 _BUSY_PERCENT, _FULL_PERCENT = 50, 80
 _MOST_PERCENT = 999
@@ -48,89 +58,89 @@ _STALE_SECONDS = 60
 _BLOCK_SECONDS = 5 * 3600
 _SHORTEST_SECONDS = 60
 
+_WAIT_SECONDS = 0.1
+_CHUNK_BYTES = 1 << 16
+_MOST_BYTES = 1 << 20
+_TAIL_BYTES = 1 << 17
+_INPUT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
-def line_of(told: dict[str, Any], figures: dict[str, Any], pattern: str, now: float) -> str:
-    """Draw the line: as *pattern* has it, or the usual one."""
-    fields = _fields(told, figures, now)
+
+def line_of(request: dict[str, Any], figures: dict[str, Any], pattern: str, now: float) -> str:
+    """Return the line as *pattern* describes it, or the default line."""
+    fields = _fields(request, figures, now)
     columns = _columns()
-    pieces = _filled(pattern, fields) if pattern else _usual(fields, columns)
+    pieces = _filled(pattern, fields) if pattern else _default(fields, columns)
     if not any(text.strip() for text, _ in pieces):
         pieces = [(NOTHING, _DIM)]
     return _drawn(_cut(pieces, columns))
 
 
-def _fields(told: dict[str, Any], figures: dict[str, Any], now: float) -> dict[str, Piece]:
-    """Return each field that is known."""
-    noted = within(figures, "sessions", session_id(told))
+def _fields(request: dict[str, Any], figures: dict[str, Any], now: float) -> dict[str, Piece]:
+    """Return the known fields."""
+    noted = within(figures, "sessions", session_id(request))
     is_today = figures.get("day") == time.strftime("%Y-%m-%d", time.localtime(now))
-    found = {
-        "model": (model_name(told), _CYAN),
-        "session": (_shown(noted) or _claudes_own_cost(told), ""),
+    fields = {
+        "model": (model_name(request), _CYAN),
+        "session": (_shown(noted) or _claudes_own_cost(request), ""),
         "today": (_shown(figures.get("today")) if is_today else "", ""),
         **_block(figures.get("block"), now),
-        "context": _context(told, number_of(within(noted, "context_tokens"))),
-        "project": (_project(told), ""),
+        "context": _context(request, number_of(within(noted, "context_tokens"))),
+        "project": (_project(request), ""),
         "age": (_age(figures, now), _DIM),
     }
-    return {name: (inert(text), colour) for name, (text, colour) in found.items() if text}
+    return {name: (inert(text), colour) for name, (text, colour) in fields.items() if text}
 
 
 def _shown(figure: object) -> str:
     return text_of(within(figure, "shown"), 24)
 
 
-def _claudes_own_cost(told: dict[str, Any]) -> str:
-    cost = number_of(within(told, "cost", "total_cost_usd"))
+def _claudes_own_cost(request: dict[str, Any]) -> str:
+    cost = number_of(within(request, "cost", "total_cost_usd"))
     return "" if cost is None else f"${cost:,.2f}"
 
 
 def _block(block: object, now: float) -> dict[str, Piece]:
-    """Return the figures of the noted block if it is still running."""
+    """Return the fields of the stored five-hour block, if it has not ended."""
     names = ("start_at", "end_at", "first_at", "last_at")
-    times = [each for name in names if (each := number_of(within(block, name))) is not None]
+    times = [at for name in names if (at := number_of(within(block, name))) is not None]
     if len(times) < len(names):
         return {}
     start, end, first, last = times
     if not start <= now < end or now - last >= _BLOCK_SECONDS:
         return {}
     left = f"{int(end - now) // 3600}h {int(end - now) % 3600 // 60:02}m"
-    found = {"block": (_shown(block), ""), "left": (left, "")}
+    fields = {"block": (_shown(block), ""), "left": (left, "")}
     try:
         cost = number_of(float(text_of(within(block, "cost_usd"))))
     except ValueError:
-        return found
+        return fields
     if cost is not None:
         hours = max(now - first, _SHORTEST_SECONDS) / 3600
-        found["burn"] = (f"${cost / hours:,.2f}/h", "")
-    return found
+        fields["burn"] = (f"${cost / hours:,.2f}/h", "")
+    return fields
 
 
-def _context(told: dict[str, Any], noted_tokens: float | None) -> Piece:
-    percent = context_percent(told, noted_tokens)
+def _context(request: dict[str, Any], noted_tokens: float | None) -> Piece:
+    percent = context_percent(request, noted_tokens)
     if percent is None:
         return "", ""
     colour = _RED if percent >= _FULL_PERCENT else _YELLOW if percent >= _BUSY_PERCENT else _GREEN
     return f"{min(percent, _MOST_PERCENT):.0f}%", colour
 
 
-def _project(told: dict[str, Any]) -> str:
+def _project(request: dict[str, Any]) -> str:
     places = (
-        within(told, "workspace", "project_dir"),
-        within(told, "workspace", "current_dir"),
-        told.get("cwd"),
+        within(request, "workspace", "project_dir"),
+        within(request, "workspace", "current_dir"),
+        request.get("cwd"),
     )
-    return next(
-        (
-            text_of(os.path.basename(each.rstrip("/\\")), 60)
-            for each in places
-            if isinstance(each, str) and each
-        ),
-        "",
-    )
+    path = next((path for path in places if isinstance(path, str) and path), "")
+    return text_of(os.path.basename(path.rstrip("/\\")), 60)
 
 
 def _age(figures: dict[str, Any], now: float) -> str:
-    """Return how old the figures are, once that matters."""
+    """Return the age of the figures if it is more than a minute."""
     noted_at = number_of(figures.get("noted_at"))
     if noted_at is None or now - noted_at < _STALE_SECONDS:
         return ""
@@ -140,11 +150,11 @@ def _age(figures: dict[str, Any], now: float) -> str:
     return ""
 
 
-def _usual(fields: dict[str, Piece], columns: int) -> list[Piece]:
-    """Return the usual line, without what there is no room for."""
+def _default(fields: dict[str, Piece], columns: int) -> list[Piece]:
+    """Return the default line, without the fields that do not fit."""
     names = set(fields)
     pieces = _joined(fields, names)
-    for name in _LEAST_NEEDED_FIRST:
+    for name in _DROPPED_FIRST:
         if not columns or sum(_cells(text) for text, _ in pieces) <= columns:
             break
         names.discard(name)
@@ -154,7 +164,7 @@ def _usual(fields: dict[str, Piece], columns: int) -> list[Piece]:
 
 def _joined(fields: dict[str, Piece], names: set[str]) -> list[Piece]:
     pieces: list[Piece] = []
-    for name, before, after in _USUAL:
+    for name, before, after in _DEFAULT:
         if name in names:
             text, colour = fields[name]
             if pieces:
@@ -164,18 +174,18 @@ def _joined(fields: dict[str, Piece], names: set[str]) -> list[Piece]:
 
 
 def _filled(pattern: str, fields: dict[str, Piece]) -> list[Piece]:
-    """Put the fields where *pattern* names them; what it names that is no field stays."""
+    """Fill the fields into *pattern*; unknown names stay as they are."""
     pieces: list[Piece] = []
     end = 0
-    for found in _FIELD.finditer(pattern):
-        if found[1] not in FIELDS:
+    for match in _FIELD.finditer(pattern):
+        if match[1] not in FIELDS:
             continue
-        pieces.append((_plain(pattern[end : found.start()]), ""))
-        text, colour = fields.get(found[1], (_UNKNOWN, _DIM))
-        if found[1] == "block" and "left" in fields:
+        pieces.append((_plain(pattern[end : match.start()]), ""))
+        text, colour = fields.get(match[1], (_UNKNOWN, _DIM))
+        if match[1] == "block" and "left" in fields:
             text = f"{text} ({fields['left'][0]} left)"
         pieces.append((text, colour))
-        end = found.end()
+        end = match.end()
     return [*pieces, (_plain(pattern[end:]), "")]
 
 
@@ -184,30 +194,30 @@ def _plain(text: str) -> str:
 
 
 def _columns() -> int:
-    """Return how wide the line may be; 0 if nobody says."""
-    told = os.environ.get("COLUMNS", "")
-    return int(told) if told.isascii() and told.isdigit() and len(told) < 6 else 0
+    """Return the width of the terminal, or 0 if it is unknown."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isascii() and columns.isdigit() and len(columns) < 6 else 0
 
 
 def _cut(pieces: list[Piece], columns: int) -> list[Piece]:
-    """Cut what reaches beyond *columns*."""
+    """Cut the line to *columns*."""
     if not columns or sum(_cells(text) for text, _ in pieces) <= columns:
         return pieces
-    kept: list[Piece] = []
+    cut: list[Piece] = []
     room = columns - 1
     for text, colour in pieces:
         part = text
         while _cells(part) > room:
             part = part[:-1]
-        kept.append((part, colour))
+        cut.append((part, colour))
         room -= _cells(part)
         if part != text:
             break
-    return [*kept, ("…", _DIM)]
+    return [*cut, ("…", _DIM)]
 
 
 def _cells(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def _drawn(pieces: list[Piece]) -> str:
@@ -216,3 +226,107 @@ def _drawn(pieces: list[Piece]) -> str:
         text if is_plain or not colour or not text else f"\x1b[{colour}m{text}\x1b[0m"
         for text, colour in pieces
     )
+
+
+def read_input() -> dict[str, Any]:
+    """Return the object on stdin, or an empty one."""
+    document = _document(_stdin())
+    return document if isinstance(document, dict) else {}
+
+
+def model_name(request: dict[str, Any]) -> str:
+    """Return the model's display name or id, or an empty string."""
+    model = request.get("model")
+    names = (within(model, "display_name"), within(model, "id"), model)
+    return next(filter(None, (text_of(name, 60) for name in names)), "")
+
+
+def session_id(request: dict[str, Any]) -> str:
+    """Return the session's id, or an empty string if it is not a valid one."""
+    text = text_of(request.get("session_id"), 129)
+    is_id = len(text) < 129 and text.isascii() and text.replace("-", "").isalnum()
+    return text if is_id and not text.startswith("-") else ""
+
+
+def log_path(request: dict[str, Any]) -> str:
+    """Return the path of the session's log, or an empty string."""
+    path = request.get("transcript_path")
+    return path if isinstance(path, str) and os.path.isabs(path) else ""
+
+
+def context_percent(request: dict[str, Any], noted_tokens: float | None) -> float | None:
+    """Return the percentage of the model's context that is in use.
+
+    Older versions of Claude Code do not send it: then use the end of the log, or if its lines are
+    too long, *noted_tokens* from the index.
+    """
+    window = request.get("context_window")
+    percent = number_of(within(window, "used_percentage"))
+    if percent is not None:
+        return percent
+    used = _tokens(within(window, "current_usage"))
+    if used is None:
+        used = _tokens_at_end(log_path(request))
+    if used is None:
+        used = noted_tokens
+    return None if used is None else 100 * used / _window(request, used)
+
+
+def _window(request: dict[str, Any], used: float) -> float:
+    size = number_of(within(request, "context_window", "context_window_size"))
+    if size:
+        return size
+    if request.get("exceeds_200k_tokens") is True:
+        return LARGE_WINDOW
+    return window_of(text_of(within(request, "model", "id")), used)
+
+
+def _tokens_at_end(log: str) -> float | None:
+    """Return the input tokens of the last response in the last bytes of the log."""
+    try:
+        data = end_of_file(log, _TAIL_BYTES) if log else b""
+    except (OSError, ValueError):
+        return None
+    for line in reversed(data.split(b"\n")):
+        if b'"usage"' not in line:
+            continue
+        record = _document(line)
+        used = _tokens(within(record, "message", "usage"))
+        if used and within(record, "isSidechain") is not True:
+            return used
+    return None
+
+
+def _tokens(usage: object) -> float | None:
+    if not isinstance(usage, dict):
+        return None
+    return sum(number_of(usage.get(name)) or 0 for name in _INPUT_TOKENS)
+
+
+def _document(data: bytes) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _stdin() -> bytes:
+    """Read stdin until it ends, a whole document was read, or time is up."""
+    if sys.stdin is None or os.isatty(0):
+        return b""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    data = b""
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            if os.name == "posix" and not select.select([0], [], [], left)[0]:
+                break
+            chunk = os.read(0, _CHUNK_BYTES)
+        except (OSError, ValueError):
+            break
+        if not chunk:
+            break
+        if len(data) <= _MOST_BYTES:  # Read the rest as well, so that the writer gets no error.
+            data += chunk
+        if len(data) < _CHUNK_BYTES and data.rstrip().endswith(b"}") and _document(data):
+            break
+    return data if len(data) <= _MOST_BYTES else b""

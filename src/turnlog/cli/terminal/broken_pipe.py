@@ -1,9 +1,7 @@
-"""Output that nobody reads any more, as of ``turnlog … | head -1``.
+"""Output into a pipe whose reader has exited, as in ``turnlog … | head -1``.
 
-Most commands have their answer before they write the first line of it. They go on, and end with the
-exit code of that answer however soon the reader goes away; what is left to write is dropped. Those
-that write as they read would go on for nobody: they end at once, and with success, as by leaving
-the pager.
+Most commands have their result before they print it: the rest of the output is discarded and the
+exit code stays the same. Commands that print while they read exit at once with code 0.
 """
 
 from __future__ import annotations
@@ -16,37 +14,36 @@ from contextlib import contextmanager
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
-from turnlog.cli import lead_nowhere
+from turnlog.cli import discard_output
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-# Commands that write as they read, and the option that makes one do so.
-_FLOWING: Final = {"show": "", "export": "", "watch": "", "keep": "--watch"}
-_UNTOUCHED: Final = "mcp"  # Which speaks a protocol, and knows when its other end is gone.
+_STREAMING: Final = {"show": "", "export": "", "watch": "", "keep": "--watch"}
+"""Commands that print while they read, and the option that makes one do so."""
 
 
 @contextmanager
-def dropped(arguments: Sequence[str]) -> Iterator[None]:
-    """Drop what the command of *arguments* writes into pipes whose readers have gone away."""
+def discard_unread(arguments: Sequence[str]) -> Iterator[None]:
+    """Discard what the command of *arguments* writes into pipes without a reader."""
     command = arguments[0] if arguments else ""
-    if command == _UNTOUCHED:
+    if command == "mcp":  # It notices a closed connection itself.
         yield
         return
-    option = _FLOWING.get(command)
-    is_flowing = option is not None and (not option or option in arguments)
+    option = _STREAMING.get(command)
+    is_streaming = option is not None and (not option or option in arguments)
     before = sys.stdout, sys.stderr
     pipes = [_Pipe(stream) for stream in before if _is_pipe(stream)]
     for pipe in pipes:
         if pipe.stream is before[0]:
-            sys.stdout, pipe.is_flowing = pipe.text, is_flowing
+            sys.stdout, pipe.exits = pipe.text, is_streaming
         else:
             sys.stderr = pipe.text
     try:
         yield
     finally:
         for pipe in pipes:
-            pipe.is_flowing = False
+            pipe.exits = False
             pipe.text.flush()
         sys.stdout, sys.stderr = before
 
@@ -54,16 +51,16 @@ def dropped(arguments: Sequence[str]) -> Iterator[None]:
 def _is_pipe(stream: Any) -> TypeGuard[TextIOWrapper]:
     try:
         mode = os.fstat(stream.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # There is none, or it was closed.
+    except (AttributeError, OSError, ValueError):  # None, or closed.
         return False
     return isinstance(stream, TextIOWrapper) and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
 
 
 class _Pipe(FileIO):
-    """A pipe that leads nowhere once its reader has gone away."""
+    """A pipe that discards what is written once its reader is gone."""
 
-    is_flowing = False
-    """Whether the command is to end then."""
+    exits = False
+    """Exit the command then."""
 
     def __init__(self, stream: TextIOWrapper) -> None:
         super().__init__(stream.fileno(), "wb", closefd=False)
@@ -80,8 +77,8 @@ class _Pipe(FileIO):
         try:
             return super().write(data)
         except BrokenPipeError:
-            lead_nowhere(self.fileno())
-        if self.is_flowing:
+            discard_output(self.fileno())
+        if self.exits:
             from click.exceptions import Exit
 
             raise Exit(0)

@@ -1,10 +1,8 @@
-"""What is longer than the screen goes through a pager: less, or the one that is asked for.
+"""A pager for output that is longer than the screen: less, or $TURNLOG_PAGER, or $PAGER.
 
-Only where a person reads: stdout is a terminal, and what is written is text. The first bytes that a
-command writes (``--json``, ``--csv``, ``--raw``) are for programs, and end it. Nothing is started
-before the screen is full, and from then on the pager gets what is written as it is written, so the
-first page of a long session is there at once. Who leaves the pager ends the command: quietly, and
-with success.
+Only text on a terminal is paged, not the bytes of ``--json``, ``--csv`` and ``--raw``. The pager
+starts when the screen is full and then gets everything as it is written, so the first page of a
+long session appears at once. Quitting the pager ends the command with exit code 0.
 """
 
 from __future__ import annotations
@@ -19,10 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, BinaryIO, Final, TextIO
 
+import click
+
 OURS: Final = "TURNLOG_PAGER"
-"""Named for turnlog alone; set to nothing, there is no pager."""
+"""Overrides PAGER; an empty value disables paging."""
 _USUAL: Final = "less"
-# As git has it: leave if it fits, show colours, leave the screen as it is.
+# As git does: quit if it fits, show colours, do not clear the screen.
 _LESS: Final = "FRX"
 PAGED: Final = frozenset({
     None,  # The overview.
@@ -30,12 +30,12 @@ PAGED: Final = frozenset({
     "plans", "prompts", "cost", "insights", "prices", "secrets", "doctor", "verify", "check",
     "trash", "retain", "restore", "compact",
 })  # fmt: skip
-"""Commands whose output is read; the others ask, run on, or say a line."""
+"""Commands with output to read; others ask questions, keep running, or print a line."""
 
 
 @contextmanager
 def paged(command: str | None, *, wanted: bool = True) -> Iterator[None]:
-    """Page what *command* writes to stdout, if somebody reads it there."""
+    """Page what *command* writes to stdout, if that is a terminal."""
     pager = pager_command() if wanted and command in PAGED and _is_read() else None
     if pager is None:
         yield
@@ -52,7 +52,7 @@ def paged(command: str | None, *, wanted: bool = True) -> Iterator[None]:
 
 
 def pager_command() -> list[str] | None:
-    """Return the pager's words, or None if there is none or none is wanted."""
+    """Return the pager's command and arguments, or None."""
     named = next((os.environ[name] for name in (OURS, "PAGER") if name in os.environ), _USUAL)
     try:
         words = shlex.split(named)
@@ -69,7 +69,7 @@ def _is_read() -> bool:
 
 
 class _Terminal(io.TextIOBase, TextIO):
-    """Stands in for a terminal, and is like it in all but what becomes of the text."""
+    """A text stream that behaves like *terminal*."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
@@ -100,7 +100,7 @@ class _Terminal(io.TextIOBase, TextIO):
 
 
 class _Paged(_Terminal):
-    """A terminal that holds back a screenful, and hands over to a pager what is more."""
+    """A terminal that holds back one screen, and starts a pager for more."""
 
     def __init__(self, terminal: TextIO, pager: list[str]) -> None:
         super().__init__(terminal)
@@ -112,7 +112,7 @@ class _Paged(_Terminal):
 
     @property
     def buffer(self) -> BinaryIO:
-        """Bytes are for programs: from here on nothing is paged."""
+        """Bytes are for programs: nothing is paged from here on."""
         self._stop_holding()
         return self._terminal.buffer
 
@@ -135,7 +135,7 @@ class _Paged(_Terminal):
             self._terminal.flush()
 
     def close(self) -> None:
-        """Show what was held back, or wait until the reader has read."""
+        """Print what was held back, or wait for the pager to exit."""
         pager, self._pager = self._pager, None
         if pager is None:
             self._stop_holding()
@@ -147,12 +147,12 @@ class _Paged(_Terminal):
             try:
                 pager.wait()
                 break
-            except KeyboardInterrupt:  # Which is the pager's: it ends a search, or a line.
+            except KeyboardInterrupt:  # The pager handles it.
                 continue
 
     @property
     def is_open(self) -> bool:
-        """Whether something is held back, or read in the pager: what comes next comes after it."""
+        """Whether text is held back or a pager is running."""
         return bool(self._held) or self._pager is not None
 
     def _stop_holding(self) -> None:
@@ -169,26 +169,24 @@ class _Paged(_Terminal):
             words = [_USUAL, f"-{_LESS}"]
         try:
             self._pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=environ)  # noqa: S603
-        except OSError:  # It is there but cannot run: what was written is worth more than a page.
+        except OSError:  # It cannot be run.
             self._stop_holding()
             return
         held, self._held = self._held, []
         self._pass_on("".join(held))
 
     def _pass_on(self, text: str) -> None:
-        import click
-
         pipe: IO[Any] | None = self._pager.stdin if self._pager is not None else None
         try:
             if pipe is not None:
                 pipe.write(text.encode(self.encoding or "utf-8", "replace"))
                 pipe.flush()
         except (BrokenPipeError, ValueError):
-            raise click.exceptions.Exit(0) from None  # The reader has seen enough.
+            raise click.exceptions.Exit(0) from None  # The pager was quit.
 
 
 class _Aside(_Terminal):
-    """The terminal as stderr: what is said there keeps its place in what is read."""
+    """stderr on the same terminal: its text keeps its place in the paged output."""
 
     def __init__(self, terminal: TextIO, page: _Paged) -> None:
         super().__init__(terminal)

@@ -313,7 +313,7 @@ WITHIN_DAYS = 7
 
 def offer_keeping(out: Console, names: tuple[str, ...]) -> None:
     """Say in two lines what will be lost, or that it could be; nothing if all is kept."""
-    from turnlog.cli.options import to_type
+    from turnlog.cli.options import command_line
     from turnlog.cli.terminal.console import counted, safe
     from turnlog.formats import find_homes
     from turnlog.formats.kept_copies import kept_place
@@ -321,7 +321,7 @@ def offer_keeping(out: Console, names: tuple[str, ...]) -> None:
 
     homes = [home for home in find_homes(names) if is_cleaned(home)]
     lost = [loss for loss in losses(homes, datetime.now(UTC), WITHIN_DAYS) if not loss.is_kept]
-    command = to_type("turnlog keep", names)
+    command = command_line("turnlog keep", names)
     if lost:
         will = counted(len(lost), "log") + " will be deleted by Claude Code within"
         out.print(f"\n [yellow]![/] {will} {WITHIN_DAYS} days; this keeps a copy of all:")

@@ -53,9 +53,9 @@ def show(document: RestoreDocument, to: str | None) -> None:
 
 def show_lacking(out: Console, records: int, session: str, homes: Sequence[str] = ()) -> None:
     """Say that a log holds less than was kept, and what to do first."""
-    from turnlog.cli.options import naming
+    from turnlog.cli.options import home_arguments
 
-    line = shlex.join(["turnlog", "restore", session, "--replace", *naming(tuple(homes))])
+    line = shlex.join(["turnlog", "restore", session, "--replace", *home_arguments(tuple(homes))])
     out.print(f"  [red]✗[/] holds less than was kept: {counted(records, 'record')} lost")
     out.print(f"    [dim]hint: put the kept copy in its place: {safe(line)}[/]", soft_wrap=True)
 

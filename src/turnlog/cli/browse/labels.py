@@ -1,0 +1,105 @@
+"""``turnlog rename``, ``tag`` and ``pin``: label a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.terminal.console import console, safe
+from turnlog.formats import all_homes, turnlog_home
+
+
+class LabelsDocument(Struct, kw_only=True):
+    """What `turnlog rename`, `tag` and `pin` print with `--json`."""
+
+    id: str
+    title: str | None
+    tag: str | None
+    pinned: bool
+    path: str
+
+
+@click.command(
+    name="rename",
+    epilog="""\b
+Examples:
+  turnlog rename latest "The flaky retry"
+  turnlog rename 5f0c ""                      restore the original title""",
+)
+@click.argument("name", metavar="SESSION")
+@click.argument("title")
+@home_option
+@json_option
+def rename_command(name: str, title: str, homes: tuple[str, ...], *, as_json: bool) -> int:
+    """Set a session's title. It is appended to the log, as Claude Code's /rename does.
+
+    SESSION is the start of a session id, or "latest".
+    """
+    document = _label(name, homes, title=title.strip())
+    return _show(document, f"renamed to {safe(document.title or 'untitled')}", as_json=as_json)
+
+
+@click.command(
+    name="tag",
+    epilog="""\b
+Examples:
+  turnlog tag latest billing
+  turnlog tag 5f0c ""          remove the tag""",
+)
+@click.argument("name", metavar="SESSION")
+@click.argument("tag", metavar="TAG")
+@home_option
+@json_option
+def tag_command(name: str, tag: str, homes: tuple[str, ...], *, as_json: bool) -> int:
+    """Set a session's tag, replacing any other. It is appended to the log.
+
+    SESSION is the start of a session id, or "latest".
+    """
+    document = _label(name, homes, tag=tag.strip())
+    done = f"tagged {safe(document.tag)}" if document.tag else "untagged"
+    return _show(document, done, as_json=as_json)
+
+
+@click.command(
+    name="pin",
+    epilog="""\b
+Examples:
+  turnlog pin latest
+  turnlog pin 5f0c --off""",
+)
+@click.argument("name", metavar="SESSION")
+@home_option
+@json_option
+@click.option("--off", is_flag=True, help="Remove the pin.")
+def pin_command(name: str, homes: tuple[str, ...], *, as_json: bool, off: bool) -> int:
+    """Pin a session so that turnlog never expires it. Its log is not changed.
+
+    SESSION is the start of a session id, or "latest".
+    """
+    document = _label(name, homes, pinned=not off)
+    return _show(document, "pinned" if document.pinned else "unpinned", as_json=as_json)
+
+
+def _label(name: str, homes: tuple[str, ...], **labels: Any) -> LabelsDocument:
+    from turnlog.api.store import Store
+
+    store = Store(all_homes(homes), turnlog_home())
+    session = store.update(name, **labels)
+    return LabelsDocument(
+        id=session.id,
+        title=session.metadata.title,
+        tag=session.metadata.tag,
+        pinned=session.id in store.pins(),
+        path=str(session.path),
+    )
+
+
+def _show(document: LabelsDocument, done: str, *, as_json: bool) -> int:
+    if as_json:
+        show_json(document)
+    else:
+        console().print(f"[green]✓[/] [bold]{safe(document.id[:8])}[/] {done}")
+    return 0
