@@ -1,6 +1,6 @@
-"""Which responses a question is about: a stretch of time, a project, a model, a session."""
+"""The filter of most questions: a range of time, a project, a model, a session."""
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# No string annotations here: msgspec would have to evaluate them at every start.
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Period(Struct, frozen=True, kw_only=True):
-    """Which responses are asked for; half-open in time."""
+    """A filter for responses; the range of time is half-open."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -23,13 +23,8 @@ class Period(Struct, frozen=True, kw_only=True):
     model: str | None = None
     session: str | None = None
 
-    @property
-    def is_part(self) -> bool:
-        """Not everything is asked for."""
-        return self != Period()
-
     def holds(self, response: "Response") -> bool:
-        """Return whether *response* is asked for; one without a date is in no stretch of time."""
+        """Return whether *response* passes; an undated one is in no range of time."""
         at = response.at
         if (self.since or self.until) and at is None:
             return False
@@ -43,8 +38,10 @@ class Period(Struct, frozen=True, kw_only=True):
 
 
 def check_period(since: datetime | None, until: datetime | None) -> None:
-    """Refuse a period that holds nothing."""
+    """Raise UsageError if the period is empty."""
     if since is not None and until is not None and since >= until:
         raise UsageError(
-            "the period ends before it begins", hint="since is before until", code="period-reversed"
+            "the period ends before it begins",
+            hint="since must be before until",
+            code="period-reversed",
         )

@@ -232,7 +232,10 @@ def _groups(scan: UsageScan, question: Question) -> dict[tuple[str | None, ...],
     local = LocalTimes(question.zone, question.week_starts)
     keys = [_KEYS[unit] for unit in question.by]
     groups: dict[tuple[str | None, ...], list[Response]] = {}
-    for response in [each for each in scan.responses if question.period.holds(each)]:
+    responses = scan.responses
+    if question.period != Period():
+        responses = [response for response in responses if question.period.holds(response)]
+    for response in responses:
         key = tuple(name(response, local) for name in keys)
         groups.setdefault(key, []).append(response)
     return groups

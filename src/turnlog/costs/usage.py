@@ -14,6 +14,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from turnlog.catalog.period import Period
     from turnlog.pricing.cost import Prices
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_QUARTER: Final = timedelta(microseconds=QUARTER_US)
+_END: Final = 1 << 60
+"""Later than every quarter of an hour."""
 # For less, starting a second process takes longer than it saves.
 _WORTH_SHARING_BYTES: Final = 64_000_000
 
@@ -147,13 +152,14 @@ class IndexSource:
 
     def sums(self, period: Period) -> UsageScan:
         """Return sums; single responses only where the period cuts a quarter of an hour."""
+        if self._has_other_thresholds():
+            return self.responses(period)
+        if period.since is None and period.until is None:
+            return _indexed_scan(self._db, list(_sums(self._db, UNDATED, _END)))
         since, until = microseconds(period.since), microseconds(period.until)
-        if since is None and until is None:
-            first = UNDATED
-        else:
-            first = UNDATED + 1 if since is None else -(-since // QUARTER_US)
-        stop = 1 << 60 if until is None else until // QUARTER_US
-        if first >= stop or self._has_other_thresholds():
+        first = UNDATED + 1 if since is None else -(-since // QUARTER_US)
+        stop = _END if until is None else until // QUARTER_US
+        if first >= stop:
             return self.responses(period)
         found: list[Response] = list(_sums(self._db, first, stop))
         if since is not None and since < first * QUARTER_US:
@@ -293,7 +299,7 @@ def _sums(db: sqlite3.Connection, first: int, stop: int) -> Iterator[ResponseGro
             names.get(session),
             subagent or None,
             bool(subagent),
-            None if quarter == UNDATED else instant_at(quarter * QUARTER_US),
+            None if quarter == UNDATED else _EPOCH + quarter * _QUARTER,
             names.get(model),
             Counters(*used),
             names.get(speed),

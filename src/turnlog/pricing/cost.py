@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from turnlog.config import SettingProblem, load_config
+from turnlog.config import Config, SettingProblem, load_config
 from turnlog.errors import UsageError
 from turnlog.pricing import extras
 from turnlog.pricing.money import attodollars, dollars
@@ -241,7 +241,8 @@ class RunningBill:
             assert response.recorded_usd is not None
             tab.atto += times * attodollars(response.recorded_usd)
         elif tab.quote.price is not None and tab.quote.price.tiers:
-            tab.atto += times * tab.quote.attodollars(response.counters, response.context)
+            rates = tab.quote.price.rates_for(response.context)
+            tab.atto += times * rates.cost(response.counters)
         if not tab.requests:
             del self._tabs[key]
 
@@ -346,10 +347,10 @@ def _read(usage: AnyUsage) -> tuple[Counters, PriceTerms]:
 
 
 def configured_prices(
-    home: str | os.PathLike[str],
+    home: str | os.PathLike[str], config: Config | None = None
 ) -> tuple[Prices, tuple[SettingProblem, ...]]:
-    """Load the prices of turnlog's *home*, and the problems in its settings."""
-    config = load_config(home)
-    overrides, broken = overrides_from(config.prices)
-    prices = load_prices(home, overrides)
+    """Load the prices of turnlog's *home* and its *config*; return them with its problems."""
+    config = config or load_config(home)
+    overrides, broken = overrides_from(config.prices) if config.prices else ((), ())
+    prices = Prices(load_table(home), overrides)
     return prices, (*config.problems, *(SettingProblem(each.where, each.reason) for each in broken))

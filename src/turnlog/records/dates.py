@@ -96,10 +96,17 @@ class LocalTimes:
     def name(self, unit: str, at: datetime) -> str:
         """Return the name of the *unit* that contains *at*."""
         key = (unit, at.year, at.month, at.day, at.hour, at.minute // 15)
-        found = self._names.get(key)
-        if found is None:
-            found = self._names[key] = self._named(unit, at)
-        return found
+        name = self._names.get(key)
+        if name is None:
+            try:
+                local = at.astimezone(self._zone).replace(tzinfo=None)
+                if unit == "week":
+                    local -= timedelta(days=(local.weekday() - self._week_starts) % 7)
+            except (OverflowError, ValueError, OSError):  # At the ends of the calendar.
+                local = at.replace(tzinfo=None)
+            name = local.isoformat(" ")[: _LENGTHS[unit]]
+            name = self._names[key] = f"{name}:00" if unit == "hour" else name
+        return name
 
     def names_between(self, unit: str, since: datetime, until: datetime) -> list[str]:
         """Return the names of all *unit*s that overlap the range, in order."""
@@ -124,16 +131,6 @@ class LocalTimes:
         """Return when the day, week or month called *name* begins."""
         day = date.fromisoformat(f"{name}-01" if len(name) == _LENGTHS["month"] else name)
         return datetime(day.year, day.month, day.day, tzinfo=self._zone).astimezone(UTC)
-
-    def _named(self, unit: str, at: datetime) -> str:
-        try:
-            local = at.astimezone(self._zone).replace(tzinfo=None)
-            if unit == "week":
-                local -= timedelta(days=(local.weekday() - self._week_starts) % 7)
-        except (OverflowError, ValueError, OSError):  # At the ends of the calendar.
-            local = at.replace(tzinfo=None)
-        name = local.isoformat(" ")[: _LENGTHS[unit]]
-        return f"{name}:00" if unit == "hour" else name
 
 
 def _next(unit: str, name: str) -> str:

@@ -123,8 +123,9 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     asked = _question(report, options, places)
     shape = _shape(report, options)
     home = turnlog_home()
-    prices, problems = configured_prices(home)
-    budgets, broken = budgets_from(load_config(home).budgets)
+    config = load_config(home)
+    prices, problems = configured_prices(home, config)
+    budgets, broken = budgets_from(config.budgets)
     print_problems((*problems, *broken))
     no_index, is_traced, limit = options["no_index"], asked.is_traced, options["limit"]
     with open_source(places, prices, no_index=no_index, is_traced=is_traced) as source:
@@ -221,6 +222,7 @@ def _ledger(report: _Report, limit: int, *, has_trend: bool) -> int:
 
 
 def _show(out: Console, report: _Report, found: Ledger, left: int) -> None:
+    from turnlog.api.costs import Period
     from turnlog.cli.views.cost import show_ledger, show_skipped
 
     if found.rows:
@@ -246,7 +248,7 @@ def _show(out: Console, report: _Report, found: Ledger, left: int) -> None:
         found.skipped,
         mode=report.asked.mode,
         is_empty=not found.rows,
-        is_part=report.asked.period.is_part,
+        is_part=report.asked.period != Period(),
     )
 
 
@@ -285,7 +287,7 @@ def _compare(report: _Report, limit: int) -> int:
 
 
 def _blocks(report: _Report, limit: int) -> int:
-    from turnlog.api.costs import BlockRow, blocks, cut_rows
+    from turnlog.api.costs import BlockRow, Period, blocks, cut_rows
     from turnlog.cli.terminal.output import show_csv
 
     asked = report.asked
@@ -310,7 +312,7 @@ def _blocks(report: _Report, limit: int) -> int:
             found.skipped,
             mode=asked.mode,
             is_empty=not found.rows,
-            is_part=asked.period.is_part,
+            is_part=asked.period != Period(),
         )
     return 0 if found.rows else 1
 

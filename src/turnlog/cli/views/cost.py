@@ -79,8 +79,9 @@ def show_ledger(
     # What the figures leave is for the names, and what those leave for drawings: rich would
     # shrink all alike.
     left = out.width - sum(widths) - _GAP * (len(widths) + len(units))
-    rooms = rooms_for(found.rows, units, left)
-    names = [row_names(row, units, rooms) for row in found.rows]
+    plain = _plain_names(found.rows, units)
+    rooms = rooms_for(plain, units, left)
+    names = _name_cells(found.rows, plain, units, rooms)
     left -= sum(rooms)
     called = _titles(found, titles or {}, left, is_last=found.steps is not UNSET and not wide)
     left -= max((cell.cell_len + _GAP for cell in called), default=0)
@@ -150,16 +151,11 @@ def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool)
         click.echo(f"| {' | '.join(row)} |")
 
 
-def rooms_for(
-    rows: Iterable[LedgerRow | ComparedRow], units: Sequence[Unit], left: int
-) -> list[int]:
-    """Share what is *left* of the width out: times and short names are whole, others cut alike."""
+def rooms_for(names: Iterable[Sequence[str]], units: Sequence[Unit], left: int) -> list[int]:
+    """Return the width of each column of names; long names share what is *left* equally."""
     from rich.cells import cell_len
 
-    wanted = [
-        max(map(cell_len, column))
-        for column in zip(units, *(_plain_names(row, units) for row in rows), strict=True)
-    ]
+    wanted = [max(map(cell_len, column)) for column in zip(units, *names, strict=True)]
     wanted[0] = max(wanted[0], len("total"))
     rooms = [0] * len(units)
     order = sorted(range(len(units)), key=lambda each: (units[each] not in TIMES, wanted[each]))
@@ -170,26 +166,33 @@ def rooms_for(
     return rooms
 
 
-def row_names(
-    row: LedgerRow | ComparedRow, units: Sequence[Unit], rooms: Sequence[int]
-) -> list[str]:
-    """Name a row in cells that have so much room, as people read it."""
+def _name_cells(
+    rows: Sequence[LedgerRow | ComparedRow],
+    names: Sequence[Sequence[str]],
+    units: Sequence[Unit],
+    rooms: Sequence[int],
+) -> list[list[str]]:
+    """Return the names of each row as cells of the given widths; unknown ones are dim."""
     from rich.markup import escape
 
-    cells = []
-    for unit, name, room in zip(units, _plain_names(row, units), rooms, strict=True):
-        shown = name
-        if unit == "project" and len(name) > room:
-            shown = f"…{name[1 - room :]}"  # Paths are alike at their beginning.
-        is_known = getattr(row, unit) is not None
-        cells.append(escape(shown) if is_known else f"[dim]{escape(shown)}[/]")
+    cells: list[list[str]] = []
+    for row, row_names in zip(rows, names, strict=True):
+        cells.append([])
+        for unit, name, room in zip(units, row_names, rooms, strict=True):
+            shown = name
+            if unit == "project" and len(name) > room:
+                shown = f"…{name[1 - room :]}"  # Paths differ at their end.
+            is_known = getattr(row, unit) is not None
+            cells[-1].append(escape(shown) if is_known else f"[dim]{escape(shown)}[/]")
     return cells
 
 
-def _plain_names(row: LedgerRow | ComparedRow, units: Sequence[Unit]) -> list[str]:
+def _plain_names(rows: Iterable[LedgerRow | ComparedRow], units: Sequence[Unit]) -> list[list[str]]:
+    """Return the names of each row, one for each unit."""
     from turnlog.api.names import shown_name
 
-    return [inert(shown_name(unit, getattr(row, unit))) for unit in units]
+    names = [[shown_name(unit, getattr(row, unit)) for unit in units] for row in rows]
+    return [[inert(name) for name in row] for row in names]
 
 
 def spark(costs: Sequence[Decimal], width: int) -> str:
@@ -404,15 +407,17 @@ def show_comparison(
     left = out.width - sum(widths) - _GAP * (len(widths) + len(names))
     if has_times:
         left -= len(_COMPARED_WITH)
-    rooms = rooms_for(found.rows, units, left)
+    plain = _plain_names(found.rows, units)
+    rooms = rooms_for(plain, units, left)
+    cells_of_names = _name_cells(found.rows, plain, units, rooms)
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for name, room in zip(names, (*rooms, len(_COMPARED_WITH)), strict=False):
         table.add_column(name, no_wrap=True, overflow="ellipsis", width=room)
     for head, width in zip(_COMPARISON_HEADS, widths, strict=True):
         table.add_column(head, justify="right", no_wrap=True, width=width)
-    for row, cells in zip(found.rows, figures, strict=False):
+    for row, named, cells in zip(found.rows, cells_of_names, figures, strict=False):
         with_times = [f"[dim]{row.compared_with or '—'}[/]"] if has_times else []
-        table.add_row(*row_names(row, units, rooms), *with_times, *_coloured(row, cells))
+        table.add_row(*named, *with_times, *_coloured(row, cells))
     totals = ["[bold]total[/]", *[""] * (len(names) - 1)]
     bold = (f"[bold]{cell}[/]" for cell in _coloured(found.totals, figures[-1]))
     table.add_row(*totals, *bold)
