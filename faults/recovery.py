@@ -23,7 +23,7 @@ from uuid import UUID
 
 from turnlog.api.store import Store, open_store
 from turnlog.errors import UnsafeRecovery
-from turnlog.formats.projects import key_of
+from turnlog.formats import key_of
 from turnlog.records.dates import iso
 from turnlog.sessions.reading.threads import main_thread, main_tip, visible
 from turnlog.sessions.reading.tree import Node, Tree

@@ -17,7 +17,7 @@ from turnlog import build
 from turnlog.formats import Home, claude_log
 from turnlog.sessions.reading.subagents import SUBAGENT_TOOLS, How
 from turnlog.sessions.reading.threads import visible
-from turnlog.sessions.state import claude_processes
+from turnlog.sessions.state import agent_processes
 
 PARALLEL = {"toolu_one", "toolu_two", "toolu_three", "toolu_agent"}
 
@@ -123,7 +123,7 @@ class Watcher:
         self.threads[end_of(session.tree)] = uuids(visible(session.thread))
         self.links += [(each.id, each.spawn.call_id) for each in session.subagents if each.spawn]
         assert [row.id for row in self.claude.store.sessions()] == [ID]
-        running = claude_processes(Home(self.claude.home))
+        running = agent_processes(Home(self.claude.home))
         self.was_running |= any(each.session_id == ID and each.is_alive for each in running)
 
     def end(self):

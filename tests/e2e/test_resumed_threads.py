@@ -8,7 +8,7 @@ import pytest
 from e2e.orchard import ID, MODEL, arrived
 from sampling import sampled
 from turnlog import build
-from turnlog.formats.projects import key_of
+from turnlog.formats import key_of
 from turnlog.sessions.reading.threads import visible
 
 NEXT = "And pears?"

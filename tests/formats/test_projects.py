@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.errors import UsageError
-from turnlog.formats import hash_of, key_of, project_hash, project_key, projects, same_project_key
+from turnlog.formats import hash_of, key_of, project_hash, project_key, same_project_key
+from turnlog.formats.claude_code import paths
 
 ROCKET = "\N{ROCKET}"
 
@@ -129,4 +130,4 @@ def test_a_nul_in_a_directory_is_the_callers_mistake():
 
 
 def test_nothing_offers_to_turn_a_key_back_into_a_path():
-    assert not [name for name in dir(projects) if "decode" in name.lower()]
+    assert not [name for name in dir(paths) if "decode" in name.lower()]

@@ -15,7 +15,7 @@ from turnlog.api.sessions import list_indexed
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.export.conversation import ConversationOptions, ThreadName
 from turnlog.export.exporter import Shape, exported
-from turnlog.formats.projects import hash_of, key_of
+from turnlog.formats import hash_of, key_of
 from turnlog.sessions.convert.convert import subagent_logs_of
 from turnlog.sessions.session import Session
 from turnlog.sessions.totals import usual_prices

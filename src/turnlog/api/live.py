@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from turnlog.api.homes import Home
-from turnlog.formats.home_logs import subagent_logs_near
+from turnlog.formats.find import subagent_logs_near
 from turnlog.live.activity import ASKED_FOR, Doing
 from turnlog.live.feed import FeedBatch, FeedItem, watch
 from turnlog.live.sessions import RECENT, Live, LiveDocument, LiveSession, shared_by, urgency

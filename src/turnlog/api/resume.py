@@ -20,7 +20,7 @@ from turnlog.records.record import Linked
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import read_head_tail
 from turnlog.sessions.session import Session
-from turnlog.sessions.state import claude_processes
+from turnlog.sessions.state import agent_processes
 
 __all__ = [
     "PROGRAM",
@@ -242,7 +242,7 @@ def _running(session: Session) -> list[Obstacle]:
             message=f"process {each.pid} has it open",
             hint="end that first: two programs in one session make two branches of it",
         )
-        for each in claude_processes(home)
+        for each in agent_processes(home)
         if each.session_id == session.id and each.is_alive
     ]
 

@@ -12,9 +12,9 @@ from datetime import UTC, date, datetime, time, tzinfo
 from typing import Final, TypeAlias
 
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.formats import Home, LogFile, find_everywhere
+from turnlog.formats import Home, LogFile, find_everywhere, key_of
 from turnlog.formats.find import LATEST
-from turnlog.formats.projects import expand_path, key_of, last_part
+from turnlog.formats.projects import expand_path, last_part
 from turnlog.records.dates import MachineZone
 
 When: TypeAlias = str | date

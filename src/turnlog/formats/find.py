@@ -1,40 +1,33 @@
 """Find all logs, or the logs of one session by a prefix of its id.
 
-Searches one home or several. Each log is returned once. A prefix gives exactly one session or an
-error with the candidates; it never guesses.
+Searches one home or several, in any mixture of formats, in one walk. The order is fixed, each log
+is returned once, and nothing on disk raises: unreadable directories and files that only look like
+logs become Problems. Names are read, never contents. Links are followed last, so a log is known by
+its real path rather than by a link. Any log may end in .gz or .zst.
+
+A prefix gives exactly one session or an error with the candidates; it never guesses.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
 from turnlog.errors import AmbiguousSession, InvalidId, NotFound
-from turnlog.formats.home_logs import Search
+from turnlog.formats.format import HOME, Place
 from turnlog.formats.home_paths import configured_homes, kept_path, usual_homes
 from turnlog.formats.homes import Home
+from turnlog.formats.ids import check_session_id
 from turnlog.formats.kept_copies import copy_roots
-from turnlog.formats.log_file import LayoutName, LogFile
-from turnlog.formats.walk import DirectoryWalk, Problem
-
-__all__ = [
-    "LATEST",
-    "ActiveAt",
-    "LayoutName",
-    "LogFile",
-    "Problem",
-    "ShareOut",
-    "find_everywhere",
-    "find_logs",
-    "find_session",
-    "in_reading_order",
-    "only_one",
-]
+from turnlog.formats.log_file import LogFile, looks_like_log, read_name
+from turnlog.formats.supported import FORMATS, top_places
+from turnlog.formats.walk import DirectoryWalk, Item, Problem
 
 LATEST = "latest"
 _SHOWN = 5
@@ -76,24 +69,14 @@ def find_everywhere(
         place = kept_path(os.fspath(home))
         is_kept = os.path.isdir(place)
         there = set()
-        for log in Search(home, walk, found, expected=not is_kept).logs():
+        for log in _Search(home, walk, found, expected=not is_kept).logs():
             if is_kept:
                 there.add(_identity(log))
             yield log
         for root in copy_roots(Path(place)).values() if is_kept else ():
-            for log in Search(Home(root), walk, found).logs():
+            for log in _Search(Home(root), walk, found).logs():
                 if _identity(log) not in there:
                     yield structs.replace(log, home=home, is_kept=True)
-
-
-_Who: TypeAlias = tuple[str, ...]
-
-
-def _identity(log: LogFile) -> _Who:
-    """Return a log's identity, independent of its directory in the home and its compression."""
-    if log.session_id is not None:
-        return log.kind, log.session_id, log.agent_id or ""
-    return log.kind, log.project_key or "", log.path.name.removesuffix(".zst")
 
 
 def find_session(
@@ -236,3 +219,135 @@ def _nothing(homes: tuple[Home, ...], text: str) -> NotFound:
         hint=f"list the sessions, or name another home than {places}",
         cli_hint=f"turnlog sessions lists them; --home looks elsewhere than in {places}",
     )
+
+
+# -- the search of one home ------------------------------------------------------------------
+
+_Who: TypeAlias = tuple[str, ...]
+
+
+def _identity(log: LogFile) -> _Who:
+    """Return a log's identity, independent of its directory in the home and its compression."""
+    if log.session_id is not None:
+        return log.kind, log.session_id, log.agent_id or ""
+    return log.kind, log.project_key or "", log.path.name.removesuffix(".zst")
+
+
+class _Directory(NamedTuple):
+    """A directory to search, and its role in each format that has logs there."""
+
+    path: str
+    real: str
+    places: tuple[Place, ...]
+
+
+class _Search:
+    """The search of one home. *found* holds the real paths of the logs returned so far."""
+
+    def __init__(
+        self, home: Home, walk: DirectoryWalk, found: set[str], *, expected: bool = True
+    ) -> None:
+        self.home = home
+        self.expected = expected
+        self.walk = walk
+        self.found = found
+        self.waiting: list[_Directory] = []  # A stack, not recursion: trees may be very deep.
+        self.linked_directories: deque[_Directory] = deque()
+        self.linked_files: list[tuple[tuple[Place, ...], Item]] = []
+
+    def logs(self) -> Iterator[LogFile]:
+        yield from self._home()
+        while self.waiting or self.linked_directories:
+            next_one = self.waiting.pop() if self.waiting else self.linked_directories.popleft()
+            items = self.walk.enter(next_one.path, next_one.real)
+            yield from self._look(next_one.places, items)
+        for places, item in self.linked_files:
+            if (log := self._log(places, item)) is not None:
+                yield log
+
+    def _home(self) -> Iterator[LogFile]:
+        path = os.fspath(self.home)
+        items = self.walk.enter(path, os.path.realpath(path), expected=self.expected)
+        inner = _inner_places([Place(each, HOME) for each in FORMATS], items)
+        directories = []
+        for item in items:
+            if item.name in inner and item.kind == "broken":
+                self.walk.note_unreadable(item.path, item.why)
+            elif item.name in inner:
+                # A file of that name is queued too: entering it reports the problem.
+                directories.append((item, inner[item.name]))
+        self._queue(directories)
+        if top := top_places(items):
+            yield from self._look(top, items)
+
+    def _look(self, places: tuple[Place, ...], items: list[Item]) -> Iterator[LogFile]:
+        """Yield the logs of one directory, and queue subdirectories that may hold more."""
+        inner = _inner_places(places, items)
+        has_logs = any(place.has_logs for place in places)
+        directories = []
+        for item in items:
+            if item.kind == "file":
+                if not has_logs:
+                    continue
+                if item.linked:
+                    self.linked_files.append((places, item))
+                elif (log := self._log(places, item)) is not None:
+                    yield log
+            elif looks_like_log(item.name):
+                note = self.walk.note_unreadable if item.kind == "broken" else self.walk.note
+                note(item.path, item.why or "a directory, not a log")
+            elif item.name in inner and not item.name.startswith("."):
+                if item.kind == "directory":
+                    directories.append((item, inner[item.name]))
+                elif item.kind == "broken":
+                    self.walk.note_unreadable(item.path, item.why)
+        self._queue(directories)
+
+    def _queue(self, directories: list[tuple[Item, list[Place]]]) -> None:
+        for item, places in directories:
+            if item.linked:
+                self.linked_directories.append(_Directory(item.path, item.real, tuple(places)))
+        for item, places in reversed(directories):
+            if not item.linked:
+                self.waiting.append(_Directory(item.path, item.real, tuple(places)))
+
+    def _log(self, places: tuple[Place, ...], item: Item) -> LogFile | None:
+        """Return the log that *item* is; None if it is not one, or was returned before."""
+        for place in places:
+            name = place.format.log_name(place, item.name)
+            if name is not None:
+                break
+        else:
+            if looks_like_log(item.name):
+                self.walk.note(item.path, "no log is called that here")
+            return None
+        if item.real in self.found:
+            return None
+        self.found.add(item.real)
+        return LogFile(
+            path=Path(item.path),
+            home=self.home,
+            layout=place.format.name,
+            kind=name.kind,
+            session_id=name.id if name.kind == "session" else place.session_id,
+            agent_id=name.id if name.kind == "subagent" else None,
+            project_key=place.project_key,
+            compression=name.compression,
+        )
+
+
+def _inner_places(places: Iterable[Place], items: list[Item]) -> dict[str, list[Place]]:
+    inner: dict[str, list[Place]] = {}
+    for place in places:
+        for name, below in place.format.places(place, items).items():
+            inner.setdefault(name, []).append(below)
+    return inner
+
+
+def subagent_logs_near(main: str | os.PathLike[str], session_id: str) -> Iterator[Path]:
+    """Return the plain logs of a session's subagents in the directory next to its main log."""
+    directory = Path(main).parent / check_session_id(session_id) / "subagents"
+    for item in DirectoryWalk().files_beneath(str(directory)):
+        name = read_name(item.name)
+        if name is not None and name.kind == "subagent" and name.compression is None:
+            yield Path(item.path)

@@ -1,9 +1,12 @@
-"""The files of a home that are worth keeping, and the session each belongs to.
+"""The files of a home besides its logs, and the session each belongs to.
 
-These are the logs and their side files: whatever agents did, said or were asked. Files of the agent
-program alone (settings, plugins, caches) and unfinished files of turnlog are excluded. Each regular
-file is returned once, under its real name whatever links lead to it. Nothing on disk raises:
-special files and unreadable places become Problems. Names and sizes are read, never contents.
+`home_files` lists those that are worth keeping, logs and side files: whatever agents did, said or
+were asked. Files of the agent program alone (settings, plugins, caches) and unfinished files of
+turnlog are excluded. Each regular file is returned once, under its real name whatever links lead to
+it. Names and sizes are read, never contents.
+
+`side_files`, `plans` and `history_log` list what exists, sorted; no file of one session is
+attributed to another. Nothing on disk raises: special files and unreadable places become Problems.
 """
 
 from __future__ import annotations
@@ -14,21 +17,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from turnlog.formats.ids import is_session_id, is_uuid
-from turnlog.formats.log_file import read_name
+from turnlog.formats.format import SideFiles
+from turnlog.formats.homes import Home
+from turnlog.formats.ids import check_session_id
+from turnlog.formats.supported import FORMATS, top_places
 from turnlog.formats.walk import DirectoryWalk, Item, Problem, reason_of
 
-OF_SESSIONS: Final = ("file-history", "image-cache", "session-env", "tasks")
+OF_SESSIONS: Final = tuple(name for each in FORMATS for name in each.session_directories)
 """Directories of a home that have one directory for each session."""
 
-KEPT_DIRECTORIES: Final = frozenset(
-    {"paste-cache", "plans", "projects", "sessions", "todos", *OF_SESSIONS}
-)
+KEPT_DIRECTORIES: Final = frozenset[str]().union(*(each.kept_directories for each in FORMATS))
 """The directories of a home whose files are kept. Nothing else in a home is ever written."""
 
-_IN_SESSION: Final = ("blobs", "opaque", "subagents", "tool-results")
-_META: Final = ".meta.json"
-_FLAT_INDEX: Final = "index.json"
+PROGRAM_FILES: Final = frozenset[str]().union(*(each.program_files for each in FORMATS))
+"""Names in a home that belong to an agent alone: settings, plugins, caches."""
+
+_KEPT_FILES: Final = frozenset[str]().union(*(each.kept_files for each in FORMATS))
+_TEMPORARY_FILES: Final = [each.temporary_files for each in FORMATS if each.temporary_files]
 
 
 class HomeFile(NamedTuple):
@@ -79,7 +84,10 @@ class _Files:
 
     def _described(self, items: list[Item], prefix: str) -> Iterator[HomeFile]:
         for item in items:
-            if item.kind == "directory" or _is_passing(prefix, item.name):
+            name = prefix + item.name
+            if item.kind == "directory" or _is_unfinished(item.name):
+                continue
+            if any(pattern.fullmatch(name) for pattern in _TEMPORARY_FILES):
                 continue
             if item.kind != "file":
                 self._walk.note(item.path, item.why)
@@ -111,82 +119,47 @@ def owner_of(name: str) -> str | None:
     Only the name is used: plans and prompts belong to no session, days' logs to several, and
     agents' logs next to the sessions only name theirs in their records.
     """
-    top, _, rest = name.partition("/")
-    if top == "projects":
-        return _in_project(rest.partition("/")[2])
-    if top == "todos":
-        return _owner_of_todos(rest)
-    if top in OF_SESSIONS:
-        return _id(rest.partition("/")[0]) if "/" in rest else None
-    if top in KEPT_DIRECTORIES - {"sessions"}:
-        return None
-    return _in_flat_store(rest if top == "sessions" else name)
+    top = name.partition("/")[0]
+    formats = [each for each in FORMATS if top in each.kept_directories] or FORMATS
+    return next((owner for each in formats if (owner := each.owner_of(name))), None)
 
 
-def _in_project(rest: str) -> str | None:
-    first, _, inner = rest.partition("/")
-    if inner:
-        # Any name could be an id; a project's memory is in such a directory too.
-        is_of_session = is_uuid(first) or inner.partition("/")[0] in _IN_SESSION
-        return _id(first) if is_of_session else None
-    log = read_name(first)
-    return log.id if log is not None and log.kind == "session" else None
+def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = None) -> SideFiles:
+    """Return the side files of the session in *home*, whether or not its log still exists."""
+    found, walk = SideFiles(check_session_id(session_id)), DirectoryWalk(problems)
+    for each in FORMATS:
+        each.add_side_files(found, home, walk)
+    return found
 
 
-def _in_flat_store(rest: str) -> str | None:
-    rest = rest.removeprefix("compressed/")
-    if "/" not in rest and rest.endswith(_META):
-        return _id(rest.removesuffix(_META))
-    return _in_project(rest)
+def plans(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
+    walk = DirectoryWalk(problems)
+    return tuple(path for each in FORMATS for path in each.plans(home, walk))
 
 
-def _owner_of_todos(name: str) -> str | None:
-    # The main agent has the session's id, which may itself contain the separator.
-    stem = name.removesuffix(".json")
-    half = (len(stem) - len("-agent-")) // 2
-    if stem == name or "/" in name:
-        return None
-    if stem == f"{stem[:half]}-agent-{stem[:half]}":
-        return _id(stem[:half])
-    session_id, separator, agent_id = stem.partition("-agent-")
-    is_clear = separator and agent_id and "-agent-" not in agent_id
-    return _id(session_id) if is_clear else None
+def history_log(home: Home) -> Path | None:
+    """Return the home's log of prompts, if it exists."""
+    return next((path for each in FORMATS if (path := each.history_log(home))), None)
 
 
-def _id(text: str) -> str | None:
-    return text if is_session_id(text) else None
+def program_files(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
+    """Return the agents' own files: settings, plugins, skills and caches."""
+    items = DirectoryWalk(problems).enter(str(home.path))
+    return tuple(Path(item.path) for item in items if item.name in PROGRAM_FILES)
 
 
 def _kept_at_the_top(walk: DirectoryWalk, items: list[Item]) -> tuple[list[Item], list[Item]]:
-    """Return the entries of a home's top directory that are worth keeping."""
-    files = [item for item in items if item.name == "history.jsonl"]
+    """Return the files and directories of a home's own directory that are worth keeping."""
+    files = [item for item in items if item.name in _KEPT_FILES]
     directories = [item for item in items if item.name in KEPT_DIRECTORIES]
     for item in directories:
         if item.kind != "directory":
             walk.note(item.path, item.why or "a file, not a directory")
-    has_projects = any(item.name == "projects" for item in directories)
-    if not has_projects or _is_flat_store(items):
-        ids = {log.id for item in items if (log := read_name(item.name)) is not None}
-        files += [item for item in items if _is_of_flat_store(item.name)]
-        directories += [item for item in items if item.name in ids or item.name == "compressed"]
+    for place in top_places(items):
+        kept = place.format.kept_at_top(items)
+        files += (item for item in kept if item.kind != "directory")
+        directories += kept
     return files, [item for item in directories if item.kind == "directory"]
-
-
-def _is_flat_store(items: list[Item]) -> bool:
-    return any(item.name == _FLAT_INDEX or item.name.endswith(_META) for item in items)
-
-
-def _is_of_flat_store(name: str) -> bool:
-    return name == _FLAT_INDEX or name.endswith(_META) or read_name(name) is not None
-
-
-def _is_passing(prefix: str, name: str) -> bool:
-    """Return whether a file is temporary: unfinished, or about a running process."""
-    if prefix == "sessions/":
-        stem, suffix = os.path.splitext(name)
-        if suffix == ".json" and stem.isascii() and stem.isdigit():
-            return True
-    return _is_unfinished(name)
 
 
 def _is_unfinished(name: str) -> bool:

@@ -37,3 +37,8 @@ def all_homes(
 def turnlog_home(environ: Mapping[str, str] = os.environ) -> Path:
     """Return where turnlog keeps its own things; the directory need not exist yet."""
     return Path(turnlog_home_path(environ))
+
+
+def journal_log(root: str | os.PathLike[str]) -> Path:
+    """Return the path of turnlog's own journal."""
+    return Path(os.path.abspath(root), "journal.jsonl")

@@ -1,26 +1,34 @@
 """Log files: what their names and paths say.
 
-Every name turnlog gives a log parses back to the same kind and id. Originals kept by a repair,
-unfinished files and the two reserved names are never taken for logs.
+Every name turnlog gives a log parses back to the same kind and id, and is a single component of a
+path. Originals kept by a repair, unfinished files and the two reserved names are not logs.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from turnlog.formats.ids import is_session_id, is_subagent_id
+from turnlog.errors import InvalidId
+from turnlog.formats.ids import (
+    check_session_id,
+    check_subagent_id,
+    is_session_id,
+    is_subagent_id,
+)
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from turnlog.formats.format import Format
     from turnlog.formats.homes import Home
 
 
 LayoutName: TypeAlias = Literal["claude", "dated", "flat"]
+"""The names of the formats: FORMATS in ``supported`` has them."""
 
 
 class LogFile(Struct, frozen=True):
@@ -41,6 +49,12 @@ class LogFile(Struct, frozen=True):
     compression: Compression | None
     is_kept: bool = False
     """The source is gone: *path* is that of turnlog's copy."""
+
+    @property
+    def format(self) -> Format:
+        from turnlog.formats.supported import format_named  # noqa: PLC0415 - It imports this.
+
+        return format_named(self.layout)
 
 
 LogKind: TypeAlias = Literal["session", "subagent", "day"]
@@ -104,12 +118,39 @@ def session_name(session_id: str) -> str:
     return session_id + LOG_SUFFIX
 
 
+def new_session_name(session_id: str) -> str:
+    """Return the name of a new session's log; reject ids that would make it another file's."""
+    name = session_name(check_session_id(session_id))
+    if read_name(name) != LogName("session", session_id, None):
+        raise InvalidId(
+            f"{session_id!r} cannot be the id of a new session",
+            hint="dates, 'history', 'journal' and names that begin with 'agent-' mean other files",
+        )
+    return name
+
+
 def subagent_name(agent_id: str) -> str:
-    return AGENT_PREFIX + agent_id + LOG_SUFFIX
+    return AGENT_PREFIX + check_subagent_id(agent_id) + LOG_SUFFIX
 
 
 def day_name(day: dt.date) -> str:
     return day.isoformat() + LOG_SUFFIX
+
+
+def subagent_log_near(main: str | os.PathLike[str], session_id: str, agent_id: str) -> Path:
+    """Return the path of a subagent's log next to its session's main log, in any layout."""
+    new_session_name(session_id)
+    return path_beneath(Path(main).parent, session_id, "subagents", subagent_name(agent_id))
+
+
+def path_beneath(directory: str | os.PathLike[str], *parts: str) -> Path:
+    """Return the path of *parts* in *directory*; ids in them have been checked."""
+    base = Path(os.path.abspath(directory))
+    path = base.joinpath(*parts)
+    assert all(os.path.basename(part) == part not in {"", ".", ".."} for part in parts), parts
+    assert len(path.parts) == len(base.parts) + len(parts), path
+    assert path.is_relative_to(base), path
+    return path
 
 
 def _part(name: str) -> tuple[str, Compression | None] | None:

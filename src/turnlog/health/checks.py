@@ -31,8 +31,7 @@ from msgspec import Struct, structs
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile, find_everywhere
-from turnlog.formats.home_files import home_files
-from turnlog.formats.side_paths import PROGRAMS_OWN
+from turnlog.formats.home_files import PROGRAM_FILES, home_files
 from turnlog.health.findings import CheckContext, DoctorFinding, Example, Urgency, counted, finding
 from turnlog.health.survey import Surveyed
 from turnlog.index.connection import Index
@@ -656,7 +655,7 @@ def _inside(directory: str, *, is_top: bool) -> Iterator[str]:
     try:
         with os.scandir(directory) as listing:
             for item in listing:
-                if not (is_top and item.name in PROGRAMS_OWN and item.is_dir()):
+                if not (is_top and item.name in PROGRAM_FILES and item.is_dir()):
                     yield item.path
     except OSError:
         return  # Not to be read by us; whoever looks for logs there says so.

@@ -36,7 +36,7 @@ from turnlog.records.record import (
 )
 from turnlog.records.record_types import LastPrompt
 from turnlog.records.session_summary import prompt_preview
-from turnlog.sessions.state import Running, claude_processes
+from turnlog.sessions.state import Running, agent_processes
 from turnlog.storage.reader import Placed
 from turnlog.storage.tail import LogFollower, Restart, read_last
 
@@ -233,7 +233,7 @@ def programs(homes: Iterable[Home]) -> dict[str, Program]:
     """Tell by session which Claude Code runs it, or ran it when it was killed; the living count."""
     found: dict[str, Program] = {}
     for home in homes:
-        for running in claude_processes(home):
+        for running in agent_processes(home):
             if running.session_id not in found or running.is_alive:
                 found[running.session_id] = _program(running, home)
     return found

@@ -5,8 +5,8 @@ leave three kinds of records of type ``turnlog`` in the log, which other readers
 ``opened`` with the process that writes, and ``ended``. A session whose last one is ``opened`` is
 running if that process is alive, else it crashed, unless another writer has since continued and
 ended it. A process of another container or machine cannot be checked: it counts as alive until the
-session has been inactive for a day. For Claude Code's sessions, the PID file it keeps while running
-is used in the same way. Recent activity alone proves neither.
+session has been inactive for a day. Files that an agent keeps about its own processes are used in
+the same way. Recent activity alone proves neither.
 """
 
 # No string annotations here: msgspec would have to evaluate them at every start.
@@ -199,7 +199,7 @@ def check_move(before: State, after: State) -> None:
 
 
 class Running(Struct, frozen=True):
-    """The content of a PID file of Claude Code, and whether it is still true."""
+    """What an agent's file says about its process, and whether that is still true."""
 
     session_id: str
     pid: int
@@ -215,7 +215,7 @@ class Running(Struct, frozen=True):
     def was_killed(self, life: SessionState) -> bool:
         """Return whether the program is gone, and no writer has continued and ended the session.
 
-        *life* is that of the session. The file stays until Claude Code itself deletes it.
+        *life* is that of the session. The file stays until the agent itself deletes it.
         """
         if self.is_alive:
             return False
@@ -226,43 +226,29 @@ class Running(Struct, frozen=True):
         return life.goodbye_at is None or life.goodbye_at.timestamp() <= left_at
 
 
-def claude_processes(home: "Home", *, problems: "list[Problem] | None" = None) -> list[Running]:
-    """Return the sessions that Claude Code runs, or ran when it was killed.
+def agent_processes(home: "Home", *, problems: "list[Problem] | None" = None) -> list[Running]:
+    """Return the sessions of *home* that an agent runs, or ran when it was killed.
 
-    PID files and directories that cannot be read are added to *problems*.
+    Files and directories that cannot be read are added to *problems*.
     """
-    from turnlog.formats import running  # noqa: PLC0415 - Nor does it look for programs.
-    from turnlog.formats.walk import UnreadablePlace, reason_of  # noqa: PLC0415
+    from turnlog.formats import FORMATS  # noqa: PLC0415 - Nor does it look for programs.
 
-    found = []
-    for path in running(home, problems=problems):
-        try:
-            content: Any = msgspec.json.decode(path.read_bytes())
-            session_id, pid = content["sessionId"], int(content.get("pid", path.stem))
-        except FileNotFoundError:
-            continue  # The program ended just now.
-        except OSError as error:
-            if problems is not None:
-                problems.append(UnreadablePlace(path, reason_of(error)))
-            continue
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-        if isinstance(session_id, str):
-            status = content.get("status")
-            alive = _is_the_same(pid, content.get("procStart"))
-            found.append(
-                Running(session_id, pid, status if isinstance(status, str) else None, alive, path)
-            )
-    return found
+    files = (file for each in FORMATS for file in each.processes(home, problems))
+    return [
+        Running(
+            file.session_id, file.pid, file.status, _is_the_same(file.pid, file.started), file.path
+        )
+        for file in files
+    ]
 
 
 def running_sessions(
     homes: Iterable["Home"], *, problems: "list[Problem] | None" = None
 ) -> dict[str, Running]:
-    """Return Claude Code's running or killed sessions by id; running ones take precedence."""
+    """Return the agents' running or killed sessions by id; running ones take precedence."""
     found: dict[str, Running] = {}
     for home in homes:
-        for each in claude_processes(home, problems=problems):
+        for each in agent_processes(home, problems=problems):
             if each.session_id not in found or each.is_alive:
                 found[each.session_id] = each
     return found
@@ -298,12 +284,10 @@ def is_being_written(session_id: str, log: Path, homes: Iterable["Home"]) -> boo
     return marks_of(log, session_id, start=start).is_running
 
 
-def _is_the_same(pid: int, started: Any) -> bool:
+def _is_the_same(pid: int, started: str | None) -> bool:
     """Return whether *pid* is still the process that began at *started*, as far as known."""
     living = process(pid)
-    if living is None:
-        return False
-    return not living.started or started is None or str(started) == living.started
+    return living is not None and (not living.started or started in (None, living.started))
 
 
 def _process_of(value: Any) -> Process | None:

@@ -23,8 +23,8 @@ from turnlog.sessions.state import (
     MOVES,
     SessionState,
     State,
+    agent_processes,
     check_move,
-    claude_processes,
     recency,
     state_of,
 )
@@ -445,7 +445,7 @@ def test_claude_codes_pid_files_tell_running_and_crashed(tmp_path):
     for name, fields in files.items():
         (tmp_path / "sessions" / name).write_text(json.dumps(fields))
     (tmp_path / "sessions" / "1.json").write_text("not json")
-    found = {each.session_id: each for each in claude_processes(turnlog.open(tmp_path).homes[0])}
+    found = {each.session_id: each for each in agent_processes(turnlog.open(tmp_path).homes[0])}
     assert (found["a"].is_alive, found["a"].status) == (True, "waiting")
     assert not found["b"].is_alive
 

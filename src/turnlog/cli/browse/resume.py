@@ -297,7 +297,7 @@ def _is_same(path: Path, expected: str) -> bool:
 
 
 def _running(session: Session) -> list[Obstacle]:
-    from turnlog.sessions.state import claude_processes
+    from turnlog.sessions.state import agent_processes
 
     home = session.main_logs[-1].home
     return [
@@ -306,7 +306,7 @@ def _running(session: Session) -> list[Obstacle]:
             message=f"process {each.pid} has it open",
             hint="end that first: two programs in one session make two branches of it",
         )
-        for each in claude_processes(home)
+        for each in agent_processes(home)
         if each.session_id == session.id and each.is_alive
     ]
 

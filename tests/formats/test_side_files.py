@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from turnlog.errors import InvalidId
-from turnlog.formats import Home, SideFiles, history_log, plans, program_files, running, side_files
+from turnlog.formats import Home, SideFiles, history_log, plans, program_files, side_files
+from turnlog.formats.claude_code.format import process_files
+from turnlog.formats.walk import DirectoryWalk
 
 SID = "0ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
 OTHER = "1ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
@@ -69,7 +71,7 @@ def test_everything_beside_a_session_is_listed(home):
         f"projects/-p/{SID}/subagents/agent-a1.meta.json",
         f"projects/-p/{SID}/subagents/workflows/w/agent-a2.meta.json",
     ]
-    assert relative(home, side.flat_metas) == [f"sessions/{SID}.meta.json"]
+    assert relative(home, side.metas) == [f"sessions/{SID}.meta.json"]
     assert len(side.paths) == 11
     assert OTHER not in str(side)
 
@@ -107,7 +109,7 @@ def test_side_stores_that_are_no_directories_are_problems_and_no_exceptions(home
     problems = []
     assert side_files(home, SID, problems=problems).paths == ()
     assert plans(home, problems=problems) == ()
-    assert running(home, problems=problems) == ()
+    assert process_files(home, DirectoryWalk(problems)) == []
     assert [problem.path.name for problem in problems] == [
         "projects",
         "todos",
@@ -119,7 +121,7 @@ def test_side_stores_that_are_no_directories_are_problems_and_no_exceptions(home
 def test_history_plans_and_running_processes_are_listed(home):
     assert history_log(home) is None
     assert plans(home) == ()
-    assert running(home) == ()
+    assert process_files(home, DirectoryWalk()) == []
     touch(
         home,
         "history.jsonl",
@@ -135,7 +137,10 @@ def test_history_plans_and_running_processes_are_listed(home):
     )
     assert history_log(home) == home.path / "history.jsonl"
     assert relative(home, plans(home)) == ["plans/a.md", "plans/b.md"]
-    assert relative(home, running(home)) == ["sessions/99.json", "sessions/4711.json"]
+    assert relative(home, process_files(home, DirectoryWalk())) == [
+        "sessions/99.json",
+        "sessions/4711.json",
+    ]
 
 
 def test_what_is_the_programs_own_is_recognised_and_nothing_else(home):

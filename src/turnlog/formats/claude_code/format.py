@@ -1,0 +1,203 @@
+"""Claude Code's format: its logs, and what else its home has.
+
+projects/KEY/ID.jsonl                            a session
+projects/KEY/ID/subagents/**/agent-ID.jsonl      its subagents
+projects/KEY/agent-ID.jsonl                      a subagent of early versions: its records
+name the session
+todos/ID-agent-ID.json, tasks/ID, file-history/ID, session-env/ID, image-cache/ID
+plans/*.md, paste-cache, history.jsonl           of no session
+sessions/PID.json                                a running process
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from turnlog.formats.claude_code.paths import claude_log
+from turnlog.formats.format import (
+    HOME,
+    LogPerSession,
+    Place,
+    ProcessFile,
+    SideFiles,
+)
+from turnlog.formats.homes import Home
+from turnlog.formats.ids import is_session_id
+from turnlog.formats.log_file import AGENT_PREFIX
+
+if TYPE_CHECKING:
+    from turnlog.formats.walk import DirectoryWalk, Item, Problem
+
+_PROJECTS, _PROJECT = "projects", "project"
+_SEPARATOR = "-agent-"
+
+
+class ClaudeCode(LogPerSession):
+    """The sessions of Claude Code."""
+
+    name = "claude"
+    dialect = "claude"
+    agent = "Claude Code"
+    program: ClassVar[str] = "claude"
+    home_variables = ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME")
+    session_directories = ("file-history", "image-cache", "session-env", "tasks")
+    kept_directories = frozenset(
+        {"paste-cache", "plans", "projects", "todos", *session_directories}
+    )
+    kept_files = frozenset({"history.jsonl"})
+    program_files = frozenset(
+        {
+            "CLAUDE.md", "agents", "cache", "commands", "config.json", "debug", "ide", "plugins",
+            "settings.json", "settings.local.json", "shell-snapshots", "skills", "statsig",
+        }
+    )  # fmt: skip
+    temporary_files: ClassVar[re.Pattern[str]] = re.compile(r"sessions/[0-9]+\.json")
+
+    # -- logs
+
+    def is_home(self, items: Iterable[Item]) -> bool:
+        return any(item.name == "projects" and item.kind != "broken" for item in items)
+
+    def places(self, place: Place, items: Sequence[Item]) -> Mapping[str, Place]:
+        if place.role == HOME:
+            return {"projects": Place(self, _PROJECTS, has_logs=False)}
+        if place.role == _PROJECTS:
+            return {item.name: Place(self, _PROJECT, item.name) for item in items}
+        if place.role == _PROJECT:
+            names = (item.name for item in items if item.kind != "file")
+            key = place.project_key
+            return {name: self.session_place(name, key) for name in names if is_session_id(name)}
+        return super().places(place, items)
+
+    def new_log(
+        self, root: str | os.PathLike[str], project: str | os.PathLike[str], session_id: str
+    ) -> Path:
+        return claude_log(root, project, session_id)
+
+    # -- side files
+
+    def owner_of(self, name: str) -> str | None:
+        top, _, rest = name.partition("/")
+        if top == "projects":
+            return self.owner_beneath(rest.partition("/")[2])
+        owner = None
+        if top == "todos":
+            owner = _owner_of_todos(rest)
+        elif top in self.session_directories and "/" in rest:
+            owner = rest.partition("/")[0]
+        return owner if owner is not None and is_session_id(owner) else None
+
+    def add_side_files(self, found: SideFiles, home: Home, walk: DirectoryWalk) -> None:
+        session_id = found.session_id
+        for directory in _session_directories(home, session_id, walk):
+            results = walk.files_beneath(os.path.join(directory, "tool-results"))
+            found.tool_results += tuple(Path(item.path) for item in results)
+            found.subagent_metas += tuple(
+                Path(item.path)
+                for item in walk.files_beneath(os.path.join(directory, "subagents"))
+                if item.name.startswith(AGENT_PREFIX) and item.name.endswith(".meta.json")
+            )
+        found.todos += tuple(
+            Path(item.path)
+            for item in walk.enter(str(home.path / "todos"))
+            if item.kind == "file" and _is_todos_of(session_id, item.name)
+        )
+        found.tasks = _directory(home.path / "tasks" / session_id)
+        found.file_history = _directory(home.path / "file-history" / session_id)
+        found.session_env = _directory(home.path / "session-env" / session_id)
+
+    def plans(self, home: Home, walk: DirectoryWalk) -> Sequence[Path]:
+        items = walk.enter(str(home.path / "plans"))
+        files = (item for item in items if item.kind == "file" and item.name.endswith(".md"))
+        return [Path(item.path) for item in files]
+
+    def history_log(self, home: Home) -> Path | None:
+        path = home.path / "history.jsonl"
+        return path if os.path.isfile(path) else None
+
+    # -- the program
+
+    def processes(self, home: Home, problems: list[Problem] | None) -> Iterator[ProcessFile]:
+        from turnlog.formats.walk import DirectoryWalk, UnreadablePlace, reason_of
+
+        for path in process_files(home, DirectoryWalk(problems)):
+            try:
+                content: Any = msgspec.json.decode(path.read_bytes())
+                session_id, pid = content["sessionId"], int(content.get("pid", path.stem))
+                started, status = content.get("procStart"), content.get("status")
+            except FileNotFoundError:
+                continue  # The program ended just now.
+            except OSError as error:
+                if problems is not None:
+                    problems.append(UnreadablePlace(path, reason_of(error)))
+                continue
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue
+            if isinstance(session_id, str):
+                yield ProcessFile(
+                    path,
+                    session_id,
+                    pid,
+                    None if started is None else str(started),
+                    status if isinstance(status, str) else None,
+                )
+
+    def own_home(self) -> str:
+        # Unlike turnlog, it reads a list of homes as one name.
+        setting = os.environ.get("CLAUDE_CONFIG_DIR", "")
+        return unicodedata.normalize("NFC", setting) if setting else os.path.expanduser("~/.claude")
+
+    def resume_command(self, session_id: str) -> list[str]:
+        return [self.program, "--resume", session_id]
+
+
+CLAUDE_CODE = ClaudeCode()
+
+
+def process_files(home: Home, walk: DirectoryWalk) -> list[Path]:
+    """Return the PID.json files of processes that are running or were killed, by pid."""
+    pattern = ClaudeCode.temporary_files
+    items = walk.enter(str(home.path / "sessions"))
+    files = (item for item in items if item.kind == "file")
+    paths = [Path(item.path) for item in files if pattern.fullmatch(f"sessions/{item.name}")]
+    return sorted(paths, key=lambda path: (len(path.stem), path.stem))
+
+
+def _is_todos_of(session_id: str, name: str) -> bool:
+    prefix, agent_id = session_id + _SEPARATOR, name.removesuffix(".json")
+    if agent_id == name or not name.startswith(prefix):
+        return False
+    agent_id = agent_id.removeprefix(prefix)
+    # "a-agent-b-agent-c" may be subagent c of a session called "a-agent-b", so it is skipped.
+    # The main agent has the session's id, which may itself contain the separator.
+    return bool(agent_id) and (_SEPARATOR not in agent_id or agent_id == session_id)
+
+
+def _owner_of_todos(name: str) -> str | None:
+    stem = name.removesuffix(".json")
+    half = (len(stem) - len(_SEPARATOR)) // 2
+    if stem == name or "/" in name:
+        return None
+    if stem == stem[:half] + _SEPARATOR + stem[:half]:
+        return stem[:half]
+    session_id, separator, agent_id = stem.partition(_SEPARATOR)
+    return session_id if separator and agent_id and _SEPARATOR not in agent_id else None
+
+
+def _session_directories(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[str]:
+    """Yield the possible directories of the session: one in each project."""
+    yield str(home.path / session_id)  # A copied project directory used as a home.
+    for item in walk.enter(str(home.path / "projects")):
+        if item.kind == "directory" and not item.name.startswith("."):
+            yield os.path.join(item.path, session_id)
+
+
+def _directory(path: Path) -> Path | None:
+    return path if os.path.isdir(path) else None

@@ -1,0 +1,1 @@
+"""The dated store: one log for each project and day, which several sessions share."""

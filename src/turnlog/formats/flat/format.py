@@ -1,0 +1,117 @@
+"""The flat store's format: `sessions/ID.jsonl`, next to each session's metadata and an index.
+
+    sessions/ID.jsonl, sessions/ID.meta.json         a session and its metadata
+    sessions/index.json                              the registry of all sessions
+    sessions/compressed/ID.jsonl.gz                  an archive
+    sessions/ID/subagents/**/agent-ID.jsonl          subagents
+
+The directory may also be a home itself, or any directory of copied logs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from turnlog.formats.format import HOME, LogPerSession, Place, SideFiles
+from turnlog.formats.homes import Home
+from turnlog.formats.ids import is_session_id, is_uuid
+from turnlog.formats.log_file import new_session_name, path_beneath, read_name
+
+if TYPE_CHECKING:
+    from turnlog.formats.walk import DirectoryWalk, Item
+
+META = ".meta.json"
+INDEX = "index.json"
+_STORE, _COMPRESSED = "store", "compressed"
+
+
+class Flat(LogPerSession):
+    """One log for each session, with metadata, a registry and archives of its own."""
+
+    name = "flat"
+    dialect = "flat"
+    has_registry = True
+    kept_directories = frozenset({"sessions"})
+    top_role = _STORE
+
+    def is_home(self, items: Iterable[Item]) -> bool:
+        names = (item.name.removesuffix(".zst") for item in items)  # The names of kept copies.
+        return any(name == INDEX or name.endswith(META) for name in names)
+
+    def places(self, place: Place, items: Sequence[Item]) -> Mapping[str, Place]:
+        if place.role == HOME:
+            return {"sessions": Place(self, _STORE)}
+        names = [item.name for item in items if item.kind != "file"]
+        if place.role == _STORE:
+            # A copy of one project's directory at any path: its subagents' logs came along.
+            ids = _ids(items)
+            names = [name for name in names if is_uuid(name) or name in ids]
+            sessions = {name: self.session_place(name) for name in names}
+            return sessions | {_COMPRESSED: Place(self, _COMPRESSED)}
+        if place.role == _COMPRESSED:
+            return {name: self.session_place(name) for name in names if is_session_id(name)}
+        return super().places(place, items)
+
+    def new_log(
+        self, root: str | os.PathLike[str], project: str | os.PathLike[str], session_id: str
+    ) -> Path:
+        return flat_log(flat_directory(root), session_id)
+
+    def owner_of(self, name: str) -> str | None:
+        rest = name.removeprefix("sessions/").removeprefix("compressed/")
+        if "/" not in rest and rest.endswith(META):
+            session_id = rest.removesuffix(META)
+            return session_id if is_session_id(session_id) else None
+        return self.owner_beneath(rest)
+
+    def kept_at_top(self, items: Sequence[Item]) -> list[Item]:
+        ids = _ids(items)
+        return [
+            item
+            for item in items
+            if (
+                item.name in ids or item.name == _COMPRESSED
+                if item.kind == "directory"
+                else item.name == INDEX or item.name.endswith(META) or read_name(item.name)
+            )
+        ]
+
+    def add_side_files(self, found: SideFiles, home: Home, walk: DirectoryWalk) -> None:
+        name = found.session_id + META
+        paths = (home.path / "sessions" / name, home.path / name)
+        found.metas += tuple(path for path in paths if path.is_file())
+
+
+FLAT = Flat()
+
+
+def _ids(items: Iterable[Item]) -> set[str]:
+    return {log.id for item in items if (log := read_name(item.name)) is not None}
+
+
+def flat_directory(root: str | os.PathLike[str]) -> Path:
+    """Return the directory of a root's flat sessions: the root itself if it is one."""
+    path = Path(os.path.abspath(root))
+    is_one = path.name == "sessions" or os.path.isfile(path / INDEX)
+    return path if is_one else path / "sessions"
+
+
+def flat_log(directory: str | os.PathLike[str], session_id: str) -> Path:
+    """Return the path of a session's log in a flat store: `ID.jsonl`."""
+    return path_beneath(directory, new_session_name(session_id))
+
+
+def flat_meta(directory: str | os.PathLike[str], session_id: str) -> Path:
+    new_session_name(session_id)
+    return path_beneath(directory, session_id + META)
+
+
+def flat_index(directory: str | os.PathLike[str]) -> Path:
+    return path_beneath(directory, INDEX)
+
+
+def flat_archive(directory: str | os.PathLike[str], session_id: str) -> Path:
+    return path_beneath(directory, _COMPRESSED, new_session_name(session_id) + ".gz")

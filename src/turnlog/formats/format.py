@@ -1,0 +1,247 @@
+"""What differs between the ways of keeping sessions: the base class of every format.
+
+A format is a folder of this package with a subclass of `Format`, and an entry in ``supported``.
+All other code asks the format of a log (`LogFile.format`) instead of comparing names, so a new
+agent needs no change elsewhere. A home may hold logs of several formats.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from msgspec import Struct
+
+from turnlog.config import SettingProblem
+from turnlog.errors import UsageError
+from turnlog.formats.homes import Home
+from turnlog.formats.ids import is_session_id, is_uuid
+from turnlog.formats.log_file import LayoutName, LogFile, LogName, read_name
+
+if TYPE_CHECKING:
+    from turnlog.formats.settings_changes import Step
+    from turnlog.formats.walk import DirectoryWalk, Item, Problem
+
+HOME = "home"
+"""The role of a home's own directory."""
+
+
+class Place(NamedTuple):
+    """A directory that may hold logs of *format*, or directories with logs.
+
+    *role* is the format's own name for directories of this kind, apart from HOME.
+    """
+
+    format: Format
+    role: str
+    project_key: str | None = None
+    session_id: str | None = None
+    has_logs: bool = True
+
+
+class SideFiles(Struct):
+    """The side files of one session. Missing directories are None."""
+
+    session_id: str
+    todos: tuple[Path, ...] = ()
+    tasks: Path | None = None
+    file_history: Path | None = None
+    session_env: Path | None = None
+    tool_results: tuple[Path, ...] = ()
+    subagent_metas: tuple[Path, ...] = ()
+    metas: tuple[Path, ...] = ()
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All of them, files and directories."""
+        directories = (self.tasks, self.file_history, self.session_env)
+        return (
+            *self.todos,
+            *(path for path in directories if path is not None),
+            *self.tool_results,
+            *self.subagent_metas,
+            *self.metas,
+        )
+
+
+class ProcessFile(NamedTuple):
+    """What an agent's file says about one of its processes, which may be gone by now."""
+
+    path: Path
+    session_id: str
+    pid: int
+    started: str | None
+    """When the process started, as the system counts; None if unknown."""
+    status: str | None
+
+
+class CleanupPeriod(Struct, kw_only=True, frozen=True):
+    """After how many days without a change a home's sessions are deleted."""
+
+    home: str
+    days: int
+    """The shortest period that may apply."""
+    where: str | None = None
+    """The settings file it comes from; None for the default."""
+    problems: list[SettingProblem] = []
+    """Why a different number may apply."""
+
+
+class Format:
+    """One way to keep sessions. The defaults are those of a format that has nothing special."""
+
+    name: ClassVar[LayoutName]
+    dialect: ClassVar[str]
+    """How new lines are spelled: a name of ``records.dialects``. Logs may mix dialects."""
+    agent: ClassVar[str | None] = None
+    """The agent that writes it; None if it is written by turnlog alone."""
+    program: ClassVar[str | None] = None
+    """The agent's command."""
+    home_variables: ClassVar[Sequence[str]] = ()
+    """Environment variables that decide where the agent's homes are."""
+
+    may_rewrite: ClassVar[bool] = True
+    """Whether repair and compaction may replace a log. Not where files refer to its offsets."""
+    shares_logs: ClassVar[bool] = False
+    """Whether several sessions write to one log, each day's."""
+    has_registry: ClassVar[bool] = False
+    """Whether each session has a metadata file, and the store an index and archives of its own."""
+
+    kept_directories: ClassVar[frozenset[str]] = frozenset()
+    """The directories of a home whose files are kept. Nothing else in a home is ever written."""
+    session_directories: ClassVar[Sequence[str]] = ()
+    """Those of them that have one directory for each session."""
+    kept_files: ClassVar[frozenset[str]] = frozenset()
+    """Files of a home's own directory that are kept."""
+    program_files: ClassVar[frozenset[str]] = frozenset()
+    """Names in a home that belong to the agent alone. turnlog never writes them."""
+    temporary_files: ClassVar[re.Pattern[str] | None] = None
+    """Names of files about running processes, which are not kept."""
+    top_role: ClassVar[str | None] = None
+    """The role of a home that has logs in its own directory."""
+
+    # -- finding logs
+
+    def is_home(self, items: Iterable[Item]) -> bool:
+        """Return whether a directory with these entries is certainly a home of this format."""
+        return False
+
+    def places(self, place: Place, items: Sequence[Item]) -> Mapping[str, Place]:
+        """Return the directories in *place* to search, by name; *items* are all its entries."""
+        return {}
+
+    def log_name(self, place: Place, name: str) -> LogName | None:
+        """Parse the name of a file in *place*; None if it is not a log of this format."""
+        return None
+
+    # -- new logs
+
+    def new_log(
+        self, root: str | os.PathLike[str], project: str | os.PathLike[str], session_id: str
+    ) -> Path:
+        """Return the path of a new session's main log under *root*."""
+        raise UsageError(f"turnlog creates no {self.name} sessions", hint="name another layout")
+
+    def day_log(
+        self, root: str | os.PathLike[str], project: str | os.PathLike[str], day: dt.date
+    ) -> Path:
+        """Return the path of a project's log for one UTC day, if the format shares logs."""
+        raise NotImplementedError
+
+    # -- other files of a home
+
+    def owner_of(self, name: str) -> str | None:
+        """Return the id of the session that the file *name* of a home belongs to, or None."""
+        return None
+
+    def kept_at_top(self, items: Sequence[Item]) -> list[Item]:
+        """Return the entries to keep of a home that has logs in its own directory."""
+        return []
+
+    def add_side_files(self, found: SideFiles, home: Home, walk: DirectoryWalk) -> None:
+        """Add the side files of a session in *home*."""
+
+    def plans(self, home: Home, walk: DirectoryWalk) -> Sequence[Path]:
+        return ()
+
+    def history_log(self, home: Home) -> Path | None:
+        """Return the home's log of prompts, if it exists."""
+        return None
+
+    # -- the agent
+
+    def processes(self, home: Home, problems: list[Problem] | None) -> Iterable[ProcessFile]:
+        """Return the processes that run a session of *home*, or did when they were killed."""
+        return ()
+
+    def cleanup_period(self, home: Home) -> CleanupPeriod | None:
+        """Return when the agent deletes old sessions of *home*; None if it does not."""
+        return None
+
+    def is_cleaned(self, log: LogFile) -> bool:
+        """Return whether the agent's cleanup deletes *log* by its mtime."""
+        return False
+
+    def hook_step(
+        self, home: Home, program: Sequence[str], environ: Mapping[str, str]
+    ) -> Step | None:
+        """Return the step that runs *program* when a session of *home* ends; None without hooks."""
+        return None
+
+    def unhook_step(self, home: Home) -> Step | None:
+        """Return the step that removes this hook."""
+        return None
+
+    def ended_session(self, data: bytes) -> tuple[str, Home | None] | None:
+        """Return the session and home in a hook's input; None if it is not this agent's."""
+        return None
+
+    def own_home(self) -> str | None:
+        """Return the home that the agent itself uses, started from here."""
+        return None
+
+    def resume_command(self, session_id: str) -> list[str] | None:
+        """Return the command that continues a session; None if there is none."""
+        return None
+
+
+_SESSION, _SUBAGENTS = "session", "subagents"
+_IN_SESSION = ("blobs", "opaque", "subagents", "tool-results")
+
+
+class LogPerSession(Format):
+    """A format with one log for each session, ``ID.jsonl``, and a directory ``ID`` next to it.
+
+    The directory has the logs of the session's subagents, and other files of the session.
+    """
+
+    def session_place(self, session_id: str, project_key: str | None = None) -> Place:
+        """Return the directory of a session as a place."""
+        return Place(self, _SESSION, project_key, session_id, has_logs=False)
+
+    def places(self, place: Place, items: Sequence[Item]) -> Mapping[str, Place]:
+        inner = place._replace(role=_SUBAGENTS, has_logs=True)
+        if place.role == _SESSION:
+            return {"subagents": inner}
+        # Workflows nest their subagents' logs in directories of their own.
+        return {item.name: inner for item in items if item.kind != "file"}
+
+    def log_name(self, place: Place, name: str) -> LogName | None:
+        parsed = read_name(name)
+        if parsed is None or parsed.kind == "day":
+            return None
+        return parsed if place.session_id is None or parsed.kind == "subagent" else None
+
+    def owner_beneath(self, name: str) -> str | None:
+        """Return the owner of a file; *name* is relative to the directory of the logs."""
+        first, _, inner = name.partition("/")
+        if inner:
+            # Any name could be an id; a project's memory is in such a directory too.
+            is_of_session = is_uuid(first) or inner.partition("/")[0] in _IN_SESSION
+            return first if is_of_session and is_session_id(first) else None
+        log = read_name(first)
+        return log.id if log is not None and log.kind == "session" else None

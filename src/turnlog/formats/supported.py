@@ -1,0 +1,37 @@
+"""The supported formats, in the order in which they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from turnlog.errors import UsageError
+from turnlog.formats.claude_code.format import CLAUDE_CODE
+from turnlog.formats.dated.format import DATED
+from turnlog.formats.flat.format import FLAT
+from turnlog.formats.format import Format, Place
+
+if TYPE_CHECKING:
+    from turnlog.formats.walk import Item
+
+FORMATS: tuple[Format, ...] = (CLAUDE_CODE, DATED, FLAT)
+
+
+def format_named(name: str) -> Format:
+    """Return the format called *name*, as a layout is called in JSON and in the index."""
+    for each in FORMATS:
+        if each.name == name:
+            return each
+    *names, last = (each.name for each in FORMATS)
+    raise UsageError(f"no layout called {name!r}", hint=f"{', '.join(names)} or {last}")
+
+
+def top_places(items: Sequence[Item]) -> tuple[Place, ...]:
+    """Return the roles of a home's own directory, if logs are directly in it.
+
+    They are if its entries are those of such a store, or show no format at all.
+    """
+    homes = [each for each in FORMATS if each.is_home(items)]
+    if homes and not any(each.top_role for each in homes):
+        return ()
+    return tuple(Place(each, each.top_role) for each in FORMATS if each.top_role is not None)
