@@ -1,21 +1,29 @@
-"""Costs: what was used, and what that costs at the API's prices, every response counted once.
+"""Costs: usage and what it costs at API prices, every response counted once.
 
     with open_source(homes, prices) as source:
-        found = cost(source, prices, cost_question(homes, "day", since="7d"), now=now)
+        ledger = cost(source, prices, cost_question(homes, "day", since="7d"), now=now)
 
-A source is the index, or the logs where there is none. The documents are those that ``turnlog
-cost`` prints with ``--json``.
+A source is the index, or the logs if there is no index.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
+from typing import TypeVar
 
-from turnlog.api.arguments import When, resolve_scope, resolve_session_id, weekday_number
+from turnlog.api.arguments import (
+    When,
+    check_count,
+    configured_prices,
+    resolve_scope,
+    resolve_session_id,
+    weekday_number,
+)
 from turnlog.catalog.period import Period
+from turnlog.config import load_config
 from turnlog.costs.blocks import BlockLedger, BlockRow, responses_about
 from turnlog.costs.blocks import blocks as _blocks
 from turnlog.costs.budgets import BudgetReport, BudgetRow, Budgets, budget_report, budgets_from
@@ -48,9 +56,12 @@ from turnlog.costs.ledger import (
 )
 from turnlog.costs.usage import IndexSource, UsageSource, counted_elsewhere, open_source
 from turnlog.errors import UsageError
-from turnlog.formats import Home
+from turnlog.formats import Home, turnlog_home
 from turnlog.pricing.cost import Mode, Prices
 from turnlog.records.dates import TIMES, Weekday
+from turnlog.storage.logger import warn_of_settings
+
+R = TypeVar("R", Ledger, CostComparison, Explanation, BlockLedger)
 
 __all__ = [
     "TRACED",
@@ -81,6 +92,7 @@ __all__ = [
     "budgets_from",
     "compare_costs",
     "compared_as_lists",
+    "configured_budgets",
     "cost",
     "cost_question",
     "counted_elsewhere",
@@ -88,14 +100,14 @@ __all__ = [
     "explain_cost",
     "ledger",
     "open_source",
+    "report",
     "rows_as_lists",
 ]
 
 
-def cost_question(
+def cost_question(  # noqa: PLR0917 - Store passes them in this order.
     homes: Iterable[Home],
     by: str | Iterable[Unit],
-    *,
     since: When | None = None,
     until: When | None = None,
     project: str | os.PathLike[str] | None = None,
@@ -105,7 +117,7 @@ def cost_question(
     week_starts: Weekday = "monday",
     mode: Mode = "calculate",
 ) -> Question:
-    """Return the question that is meant; times, projects and sessions are said in words."""
+    """Return the question; times, projects and sessions are written as on the command line."""
     homes = tuple(homes)
     within = resolve_scope(homes, since, until, project, timezone)
     return Question(
@@ -123,6 +135,32 @@ def cost_question(
     )
 
 
+def report(
+    homes: tuple[Home, ...],
+    question: Question,
+    ask: Callable[[UsageSource, Prices, Question], R],
+    *,
+    limit: int = 0,
+    no_index: bool = False,
+) -> R:
+    """Open the index or the logs, and return what *ask* answers, with at most *limit* rows."""
+    check_count(limit)
+    prices = configured_prices()
+    with open_source(homes, prices, no_index=no_index, is_traced=question.is_traced) as source:
+        answer = ask(source, prices, question)
+    cut_rows(answer, () if isinstance(answer, Explanation) else question.by, limit)
+    return answer
+
+
+def configured_budgets(homes: tuple[Home, ...], question: Question) -> BudgetReport:
+    """Return how much of every budget in config.toml is spent."""
+    prices = configured_prices()
+    budgets, problems = budgets_from(load_config(turnlog_home()).budgets)
+    warn_of_settings(problems)
+    with open_source(homes, prices) as source:
+        return budget_report(budgets, source, prices, question, now=datetime.now(UTC))
+
+
 def cost(
     source: UsageSource,
     prices: Prices,
@@ -131,9 +169,9 @@ def cost(
     now: datetime,
     trend: bool | None = False,
 ) -> Ledger:
-    """Return what was used and what it cost; with *trend*, also how each row's cost went.
+    """Return usage and cost; with *trend*, also the course of each row's cost.
 
-    If *trend* is None, it is added where there can be one.
+    If *trend* is None, it is added where it is possible.
     """
     scan = usage_for(source, asked)
     report = ledger(scan, prices, asked)
@@ -148,7 +186,7 @@ def cost(
 def compare_costs(
     source: UsageSource, prices: Prices, asked: Question, *, now: datetime
 ) -> CostComparison:
-    """Compare the costs of a period with those of the one before, row by row."""
+    """Compare the costs of a period with those of the previous one, row by row."""
     asked, before = with_previous_period(asked, now)
     books = [ledger(usage_for(source, each), prices, each) for each in (asked, before)]
     return compare(books[0], asked, books[1], before)
@@ -161,6 +199,6 @@ def explain_cost(source: UsageSource, prices: Prices, asked: Question, row: str)
 
 
 def blocks(source: UsageSource, prices: Prices, asked: Question, *, now: datetime) -> BlockLedger:
-    """Return what was used in each five-hour block; of the one that lasts now, how fast."""
+    """Return the usage of each five-hour block, and the rate of the current one."""
     scan = responses_about(source, asked.period)
     return _blocks(scan, prices, now=now, period=asked.period, mode=asked.mode)

@@ -1,12 +1,12 @@
-"""The store: the sessions of some homes, seen as one; and new ones, written durably.
+"""The store: the sessions of some homes as one, and new sessions written durably.
 
     with turnlog.open("~/agent") as store:
         with store.create(project=".") as session:
             session.append(turnlog.build.user("Hello"))
 
-Without a root the store is the user's own homes, and what turnlog itself was asked to keep in
-``$TURNLOG_HOME``. New sessions go to the root, else to ``$TURNLOG_HOME``; an agent's own home is
-written only when it is named. Sessions are found anew at each call: the logs are the truth.
+Without a root the store contains the user's own homes and the sessions in ``$TURNLOG_HOME``. New
+sessions go to the root, else to ``$TURNLOG_HOME``; an agent's home is written only when it is
+named. Each call looks for sessions again: nothing is cached between calls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from turnlog.api.arguments import (
     resolve_session_id,
 )
 from turnlog.api.session import KeptSession
-from turnlog.api.sessions import SessionRow, list_sessions
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import (
     Home,
@@ -41,23 +40,7 @@ from turnlog.formats import (
 )
 from turnlog.formats.flat.registry import Reindexed, reindex
 from turnlog.formats.projects import expand_path
-from turnlog.keep.archive.archive import Archived, Unarchived
-from turnlog.keep.copies.keep import KeepRun, keep
-from turnlog.keep.retention.policy import load_grace
-from turnlog.keep.retention.retention import RetentionReport, reset_project, retain_configured
-from turnlog.keep.trash.delete import (
-    ASKED,
-    Deletion,
-    DeletionTerms,
-    delete_session,
-    restore_session_from_trash,
-    trashed_named,
-)
-from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.journal import Journal
-from turnlog.sessions.reading.follow import FollowedItem, follow_session
-from turnlog.sessions.recover import Recovery, examine, recover
-from turnlog.sessions.recover_undo import UndoneRecovery, undo_recovery
 from turnlog.sessions.session import Session
 from turnlog.sessions.state import Running, State, check_move, running_sessions, was_abandoned
 from turnlog.sessions.writing import build
@@ -66,7 +49,7 @@ from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.storage import Closing
 from turnlog.storage.writer import Durability, LogWriter
 
-if TYPE_CHECKING:  # Asked for seldom, and imported then: whoever only writes pays for none of it.
+if TYPE_CHECKING:  # Imported on use: most programs need few of them.
     from turnlog.api.arguments import When
     from turnlog.api.costs import (
         BlockLedger,
@@ -77,30 +60,33 @@ if TYPE_CHECKING:  # Asked for seldom, and imported then: whoever only writes pa
         Mode,
         Unit,
     )
+    from turnlog.api.export import ThreadName
     from turnlog.api.health import Health
-    from turnlog.api.indexed_sessions import IndexedSession, SessionSort
+    from turnlog.api.index import Index, RefreshResult
     from turnlog.api.insights import Insights
-    from turnlog.api.query import QueryDocument
+    from turnlog.api.keep import KeepRun
+    from turnlog.api.query import Parameters, QueryDocument, SqlDocument
+    from turnlog.api.restore import Archived, Restored, Unarchived
     from turnlog.api.search import SearchDocument
-    from turnlog.api.sql import Parameters, SqlDocument
-    from turnlog.export.conversation import ThreadName
+    from turnlog.api.sessions import IndexedSession, SessionRow, SessionSort
+    from turnlog.api.trash import Deletion, RetentionReport
     from turnlog.export.exporter import Shape
-    from turnlog.index.connection import Index
-    from turnlog.index.refresh.result import RefreshResult
-    from turnlog.keep.restore.restore import Restored
     from turnlog.records.dates import Weekday
+    from turnlog.sessions.reading.follow import FollowedItem
+    from turnlog.sessions.recover import Recovery
+    from turnlog.sessions.recover_undo import UndoneRecovery
 
 
 class Store(Closing):
-    """The sessions of some homes, seen as one; *root* is where new ones are written.
+    """The sessions of some homes as one; new ones are written to *root*.
 
-    ``turnlog.open`` gives one. Questions have the options of the command line, times, projects and
-    sessions may be said as there, and answers are the documents that it prints with ``--json``.
+    ``turnlog.open`` returns one. Methods have the options of the command line, accept times,
+    projects and sessions in the same form, and return the documents that ``--json`` prints.
 
-    *text* is always the beginning of a session's id, or ``latest``;
-    what several ids begin with is an AmbiguousSession, what none does a NotFound. Sessions are
-    written (``create``, ``resume``, ``recover``) under the root alone. What only asks changes no
-    log: ``search``, ``query``, ``sql``, ``cost``, ``insights``, ``check``, ``export``, the lists.
+    *text* is always the beginning of a session's id, or ``latest``; an ambiguous one raises
+    AmbiguousSession, an unknown one NotFound. Sessions are written (``create``, ``resume``,
+    ``recover``) under the root only. ``search``, ``query``, ``sql``, ``cost``, ``insights``,
+    ``check``, ``export`` and the lists change no log.
     """
 
     def __init__(self, homes: Iterable[Home], root: Path) -> None:
@@ -114,11 +100,13 @@ class Store(Closing):
     def sessions(
         self, *, project: str | os.PathLike[str] | None = None, archived: bool | None = False
     ) -> list[SessionRow]:
-        """List the sessions, the one that was active last first, from the logs themselves.
+        """List sessions from the logs, the last active one first.
 
-        *project* keeps those that worked in that directory or below it. With *archived* those that
-        are archived are listed instead, with None all of them. ``find_sessions`` asks for more.
+        *project* limits them to that directory and below. *archived* lists archived sessions
+        instead, None both. ``find_sessions`` has more filters.
         """
+        from turnlog.api.sessions import list_sessions
+
         within = None if project is None else resolve_project(project, self.homes)
         return list_sessions(self.homes, project=within, archived=archived).sessions
 
@@ -143,14 +131,14 @@ class Store(Closing):
         limit: int = 0,
         offset: int = 0,
     ) -> list[IndexedSession]:
-        """List the sessions that meet all that is asked for, with what the index knows of them.
+        """List the sessions that match all filters, with their figures from the index.
 
-        *title* and *model* are parts of a name, *branch*, *tool* and *tag* whole names. A session
-        is of every time from its first record to its last. *archived* and *gone* sessions alone are
-        listed if that is true, among the others if it is None. The first is the one that was active
-        last; or *sort* by started, title, records, prompts, tokens, subagents, duration or size.
+        *title* and *model* are parts of a name, *branch*, *tool* and *tag* whole names. A period
+        matches sessions that overlap it. *archived* and *gone* list only such sessions if true,
+        all if None. The last active one comes first; or *sort* by started, title, records,
+        prompts, tokens, subagents, duration or size.
         """
-        from turnlog.api.indexed_sessions import list_indexed
+        from turnlog.api.sessions import list_indexed
 
         within = resolve_scope(self.homes, since, until, project)
         with self.index() as index:
@@ -180,18 +168,18 @@ class Store(Closing):
         return self._known(KeptSession.find(self.homes, text))
 
     def index(self) -> Index:
-        """Open the index, refreshed, for those who ask it several questions; close it after use.
+        """Refresh and open the index for several queries; close it after use.
 
-        Until then it stays as it is, whoever refreshes it: all answers are of one state.
+        It is a snapshot: refreshes by others do not change it.
         """
-        from turnlog.index.connection import open_fresh
+        from turnlog.api.index import open_fresh
 
         return open_fresh(self.homes)
 
     def refresh(self, *, rebuild: bool = False) -> RefreshResult:
-        """Bring the index up to date with the logs; with *rebuild*, make it anew.
+        """Bring the index up to date with the logs, or *rebuild* it.
 
-        Whatever asks the index does this first: it is for those who want it done beforehand.
+        All methods that use the index do this first.
         """
         from turnlog.index.refresh.refresh import refresh
 
@@ -215,12 +203,12 @@ class Store(Closing):
         per_session: int | None = None,
         width: int | None = None,
     ) -> SearchDocument:
-        """Find what was said; docs/search.md tells what *text* may ask for.
+        """Search all text; docs/search.md describes the query language.
 
-        The best come first, or the *newest*. With *exact* all of *text* is a piece of text, with
-        *regex* an expression. *with_results* also looks through what tools answered. *limit* and
-        *offset* choose a page (0: no limit), *per_session* bounds the hits of one session;
-        *context* adds so many lines around each hit, *width* says how long a snippet is.
+        The best hits come first, or the *newest*. With *exact*, *text* is searched for as it is,
+        with *regex* as a regular expression. *with_results* includes the results of tools. *limit*
+        and *offset* choose a page (0: no limit), *per_session* limits the hits of one session,
+        *context* adds that many lines around each hit, *width* is the length of a snippet.
         """
         from turnlog.api.search import search
 
@@ -254,12 +242,12 @@ class Store(Closing):
         aggregate: Mapping[str, Any] | None = None,
         output: Mapping[str, Any] | None = None,
     ) -> QueryDocument:
-        """Ask about ``entries`` (records), ``messages`` or ``tools`` (calls).
+        """Query ``entries`` (records), ``messages`` or ``tools`` (calls).
 
-        *filter* chooses rows, as in ``{"role": "user", "project": "."}``; *transform* names the
-        fields to ``extract``, or one to ``group_by``; *aggregate* counts or adds up, as in
+        *filter* selects rows, as in ``{"role": "user", "project": "."}``; *transform* names the
+        fields to ``extract``, or one to ``group_by``; *aggregate* counts or sums, as in
         ``{"function": "sum", "field": "output"}``; *output* has ``sort_by``, ``sort_order``,
-        ``limit`` and ``offset``. A name that does not exist is an error that lists those that do.
+        ``limit`` and ``offset``. An unknown name is an error that lists the known ones.
         """
         from turnlog.api.query import query
         from turnlog.records.dates import MachineZone
@@ -278,12 +266,12 @@ class Store(Closing):
         limit: int = 1_000,
         seconds: float = 10,
     ) -> SqlDocument:
-        """Ask the views that docs/sql.md lists by one SELECT; *parameters* are for its marks.
+        """Run one SELECT over the views in docs/sql.md; *parameters* are for its placeholders.
 
-        It ends after *limit* rows (0: as many as may be) or so many *seconds*. *since*, *until* and
-        *project* narrow the views before the statement sees them. It can change nothing.
+        It ends after *limit* rows (0: no limit) or that many *seconds*. *since*, *until* and
+        *project* restrict the views. It is read-only.
         """
-        from turnlog.api.sql import MOST_ROWS, run_sql
+        from turnlog.api.query import MOST_ROWS, run_sql
 
         within = resolve_scope(self.homes, since, until, project)
         with self.index() as index:
@@ -314,42 +302,27 @@ class Store(Closing):
         limit: int = 0,
         no_index: bool = False,
     ) -> Ledger:
-        """Return what was used and what it cost at the API's prices, every response counted once.
+        """Return usage and its cost at API prices, every response counted once.
 
         There is one row for each hour, day, week, month, session, project, model, subagent, branch
         or tool, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
-        "model"]``. It is about the time from *since* up to *until*, about a *project*, a *session*
-        by the beginning of its id, or ``latest``, and models with *model* in their names; days are
-        those of *timezone*, weeks begin on *week_starts*. Costs are exact, as text:
-        ``Decimal(found.totals.cost_usd)``; what has no price is in no cost, and is listed in
-        ``found.skipped``.
+        "model"]``. Filters are the period from *since* up to *until*, a *project*, a *session*, and
+        models with *model* in their names. Days are those of *timezone*, weeks begin on
+        *week_starts*. Costs are exact, as text: ``Decimal(report.totals.cost_usd)``. Usage without
+        a price is listed in ``report.skipped``.
 
-        *mode* ``recorded`` takes the costs that logs recorded, ``auto`` those where there are any.
-        *trend* adds to each row how its cost went. A *limit* keeps the latest rows, or the dearest,
-        and leaves the totals. The logs are read if the index cannot be had, or with *no_index*.
+        *mode* ``recorded`` uses the costs in the logs, ``auto`` uses them where there are any.
+        *trend* adds the course of the cost to each row. A *limit* keeps the latest rows, or the
+        most expensive ones; totals stay. Without an index, or with
+        *no_index*, the logs are read.
         """
         from turnlog.api import costs
 
-        check_count(limit)
-        prices = configured_prices()
-        asked = costs.cost_question(
-            self.homes,
-            by,
-            since=since,
-            until=until,
-            project=project,
-            session=session,
-            model=model,
-            timezone=timezone,
-            week_starts=week_starts,
-            mode=mode,
+        question = costs.cost_question(
+            self.homes, by, since, until, project, session, model, timezone, week_starts, mode
         )
-        with costs.open_source(
-            self.homes, prices, no_index=no_index, is_traced=asked.is_traced
-        ) as source:
-            found = costs.cost(source, prices, asked, now=datetime.now(UTC), trend=trend)
-        costs.cut_rows(found, asked.by, limit)
-        return found
+        ask = partial(costs.cost, now=datetime.now(UTC), trend=trend)
+        return costs.report(self.homes, question, ask, limit=limit, no_index=no_index)
 
     def compare_costs(
         self,
@@ -369,26 +342,11 @@ class Store(Closing):
         """Compare the costs from *since* on with those of the period before, row by row."""
         from turnlog.api import costs
 
-        check_count(limit)
-        prices = configured_prices()
-        asked = costs.cost_question(
-            self.homes,
-            by,
-            since=since,
-            until=until,
-            project=project,
-            session=session,
-            model=model,
-            timezone=timezone,
-            week_starts=week_starts,
-            mode=mode,
+        question = costs.cost_question(
+            self.homes, by, since, until, project, session, model, timezone, week_starts, mode
         )
-        with costs.open_source(
-            self.homes, prices, no_index=no_index, is_traced=asked.is_traced
-        ) as source:
-            found = costs.compare_costs(source, prices, asked, now=datetime.now(UTC))
-        costs.cut_rows(found, asked.by, limit)
-        return found
+        ask = partial(costs.compare_costs, now=datetime.now(UTC))
+        return costs.report(self.homes, question, ask, limit=limit, no_index=no_index)
 
     def explain_cost(
         self,
@@ -406,32 +364,17 @@ class Store(Closing):
         limit: int = 0,
         no_index: bool = False,
     ) -> Explanation:
-        """List the responses behind one *row* of ``cost``, the dearest first.
+        """List the responses behind one *row* of ``cost``, the most expensive first.
 
-        A row is called as it is printed, or as the logs have it: ``2026-07-22``, ``fable-5``.
+        A row is named as it is printed or as in the logs: ``2026-07-22``, ``fable-5``.
         """
         from turnlog.api import costs
 
-        check_count(limit)
-        prices = configured_prices()
-        asked = costs.cost_question(
-            self.homes,
-            by,
-            since=since,
-            until=until,
-            project=project,
-            session=session,
-            model=model,
-            timezone=timezone,
-            week_starts=week_starts,
-            mode=mode,
+        question = costs.cost_question(
+            self.homes, by, since, until, project, session, model, timezone, week_starts, mode
         )
-        with costs.open_source(
-            self.homes, prices, no_index=no_index, is_traced=asked.is_traced
-        ) as source:
-            found = costs.explain_cost(source, prices, asked, row)
-        costs.cut_rows(found, (), limit)
-        return found
+        ask = partial(costs.explain_cost, row=row)
+        return costs.report(self.homes, question, ask, limit=limit, no_index=no_index)
 
     def blocks(
         self,
@@ -446,26 +389,14 @@ class Store(Closing):
         limit: int = 0,
         no_index: bool = False,
     ) -> BlockLedger:
-        """Return what was used in each five-hour block; of the one that lasts now, how fast."""
+        """Return the usage of each five-hour block, and the rate of the current one."""
         from turnlog.api import costs
 
-        check_count(limit)
-        prices = configured_prices()
-        asked = costs.cost_question(
-            self.homes,
-            "hour",
-            since=since,
-            until=until,
-            project=project,
-            session=session,
-            model=model,
-            timezone=timezone,
-            mode=mode,
+        question = costs.cost_question(
+            self.homes, "hour", since, until, project, session, model, timezone, mode=mode
         )
-        with costs.open_source(self.homes, prices, no_index=no_index) as source:
-            found = costs.blocks(source, prices, asked, now=datetime.now(UTC))
-        costs.cut_rows(found, asked.by, limit)
-        return found
+        ask = partial(costs.blocks, now=datetime.now(UTC))
+        return costs.report(self.homes, question, ask, limit=limit, no_index=no_index)
 
     def budgets(
         self,
@@ -474,19 +405,13 @@ class Store(Closing):
         week_starts: Weekday = "monday",
         mode: Mode = "calculate",
     ) -> BudgetReport:
-        """Return how much is spent of every budget that config.toml sets, and where it leads."""
+        """Return how much of every budget in config.toml is spent, with a forecast."""
         from turnlog.api import costs
-        from turnlog.config import load_config
-        from turnlog.storage.logger import warn_of_settings
 
-        prices = configured_prices()
-        asked = costs.cost_question(
+        question = costs.cost_question(
             self.homes, "day", timezone=timezone, week_starts=week_starts, mode=mode
         )
-        found, problems = costs.budgets_from(load_config(turnlog_home()).budgets)
-        warn_of_settings(problems)
-        with costs.open_source(self.homes, prices) as source:
-            return costs.budget_report(found, source, prices, asked, now=datetime.now(UTC))
+        return costs.configured_budgets(self.homes, question)
 
     def insights(
         self,
@@ -499,8 +424,8 @@ class Store(Closing):
     ) -> Insights:
         """Report on a period: what was done, how it went, and what it cost.
 
-        docs/insights.md defines every figure. Lists have *limit* rows (0: all of them); without
-        *since* it is all of the time.
+        docs/insights.md defines every figure. Lists have *limit* rows (0: all of them). With
+        *since* None, the period has no beginning.
         """
         from turnlog.api.insights import Scope, insights
 
@@ -515,8 +440,8 @@ class Store(Closing):
     def check(self, text: str | None = None, *, strict: bool = False) -> Health:
         """Check all logs, or those of the session whose id begins with *text*; change nothing.
 
-        ``found.is_well`` says it in a word, ``found.findings`` what is wrong and where. *strict*
-        also holds each record to the rules of its type.
+        ``health.is_well`` is the verdict, ``health.findings`` lists the problems. *strict* also
+        checks each record against the rules of its type.
         """
         from turnlog.api.health import check
 
@@ -531,11 +456,11 @@ class Store(Closing):
         model: str | None = None,
         durability: Durability = "fsync",
     ) -> SessionWriter:
-        """Begin a session that works in *project*; its log is there at once.
+        """Create a session that works in *project*, and its log.
 
-        *layout* is ``claude``, ``dated`` or ``flat``; *model* is what a flat log says at its head.
-        *durability* says when an append returns: ``fsync``, when it is on the disk, or ``flush``,
-        when the system has it. A session that is not closed will look as if it had crashed.
+        *layout* is ``claude``, ``dated`` or ``flat``; *model* goes into the head of a flat log. An
+        append returns when the record is on disk (*durability* ``fsync``) or with the operating
+        system (``flush``). A session that is not closed looks crashed.
         """
         made = check_session_id(session_id) if session_id is not None else new_session_id()
         if session_id is not None and Session.find_exactly((Home(self.root),), made):
@@ -550,9 +475,9 @@ class Store(Closing):
         project: str | os.PathLike[str] | None = None,
         durability: Durability = "fsync",
     ) -> SessionWriter:
-        """Open a session of this store's root for more; one that is archived is brought back.
+        """Open a session of this store's root for appending; unarchive it if needed.
 
-        *project* is where it goes on; if not given, where it has worked so far.
+        *project* is its working directory from now on, by default the same as before.
         """
         session = self._own(text)
         if session.is_archived or not session.is_at_home:
@@ -573,7 +498,9 @@ class Store(Closing):
         layout: LayoutName = "claude",
         durability: Durability = "fsync",
     ) -> SessionWriter:
-        """Open the root's session that was active last in *project*; a new one if it was *idle*."""
+        """Resume the root's last active session in *project*, or create one after *idle*."""
+        from turnlog.api.sessions import list_sessions
+
         here, since = expand_path(os.fspath(project)), datetime.now(UTC) - idle
         for row in list_sessions((Home(self.root),), project=here).sessions:
             if row.project == here and row.last_active_at and row.last_active_at > since:
@@ -588,39 +515,42 @@ class Store(Closing):
         tag: str | None = None,
         pinned: bool | None = None,
     ) -> KeptSession:
-        """Set what a person sets of a session; an empty title or tag clears it.
+        """Set the title, tag or pin of a session; an empty title or tag clears it.
 
-        Title and tag go into the session's own log, as Claude Code does it, a pin into the journal.
+        Title and tag go into the session's log, as Claude Code does it, pins into the journal.
         """
         session = self.session(text)
-        said = build.labels(title, tag)
-        if said:
+        labels = build.labels(title, tag)
+        if labels:
             session.refuse_if_archived()
             with LogWriter(session.path, create=False) as log:
-                log.append_many({**each, "sessionId": session.id} for each in said)
+                log.append_many({**label, "sessionId": session.id} for label in labels)
         if pinned is not None:
             Journal.in_root(self.root).pin(session.id, pinned=pinned)
         return self._known(KeptSession(session.id, session.logs))
 
     def archive(self, text: str, *, remove: bool | None = None) -> Archived:
-        """Compress a session and all that belongs to it, and leave it out of plain lists.
+        """Compress a session and all its files, and leave it out of plain lists.
 
-        *remove* takes the originals away once that is proved; in a flat store it is the rule.
+        *remove* deletes the originals after the archive was read back and compared; in a flat
+        store that is the default.
         """
         return self.session(text).archive(remove=remove)
 
     def unarchive(self, text: str) -> Unarchived:
-        """Put an archived session back as it was."""
+        """Restore an archived session to where it was."""
         return self.session(text).unarchive()
 
     def keep(self, text: str | None = None) -> KeepRun:
-        """Bring turnlog's own copies up to date: of everything, or of one session.
+        """Update turnlog's own copies of everything, or of one session.
 
-        What is kept stays when the agent deletes its own, and is found like everything else. The
-        files are only read; ``run.problems`` says what could not be kept.
+        Kept sessions stay when the agent deletes its files, and are found like all others.
+        ``run.problems`` lists what could not be kept.
         """
         if text is not None:
             return self.session(text).keep()
+        from turnlog.api.keep import keep
+
         return keep(self.homes)
 
     def restore(
@@ -634,38 +564,29 @@ class Store(Closing):
         partial: bool = False,
         replace: bool = False,
     ) -> Restored:
-        """Put a kept session back to where its agent finds it, or into the home *to*.
+        """Restore a kept session to where its agent finds it, or into the home *to*.
 
-        A session that was kept in several projects is put back in each; what became of the copy
-        that was active last is returned.
+        A session that was kept in several projects is restored in each; the result of its last
+        active copy is returned. A file that exists and differs is never overwritten: it is an
+        error, and nothing is written.
 
-        It goes on in *project* if one is named. A file that is there and differs is never
-        overwritten: then it is an error, and nothing is written. *generation* is what the log was
-        before it was rewritten, *only* one part of the session; with *partial*, what does not read
-        back is left out. With *replace*, a log that lacks records of its copy is set aside, and the
-        copy takes its place.
+        *project* is its new working directory. *generation* is the log before it was rewritten,
+        *only* one part of the session. *partial* leaves out what cannot be read back. *replace*
+        renames a log that lacks records of its copy, and puts the copy in its place.
         """
-        from turnlog.keep.restore.restorable import all_mirrors, find_restorable, mirrors
-        from turnlog.keep.restore.restore import note_restored, restore, select_copies
+        from turnlog.api.restore import restore_session
 
-        # The user's own homes may be gone altogether, and are not listed any more.
-        among = all_mirrors if self.root == turnlog_home() else mirrors
-        copies = find_restorable(among(self.homes), text).everywhere
-        done = [
-            restore(
-                each,
-                to=to,
-                project=project,
-                generation=generation,
-                only=only,
-                partial=partial,
-                replace=replace,
-            )
-            for each in select_copies(copies, project=project, generation=generation, only=only)
-        ]
-        if to is None and project is None and generation is None:
-            note_restored(done)
-        return done[0]
+        return restore_session(
+            self.homes,
+            text,
+            everywhere=self.root == turnlog_home(),  # The user's homes may be gone by now.
+            to=to,
+            project=project,
+            generation=generation,
+            only=only,
+            partial=partial,
+            replace=replace,
+        )
 
     def export(
         self,
@@ -682,49 +603,51 @@ class Store(Closing):
         """Return a session as Markdown (``md``), a self-contained page (``html``) or ``json``.
 
         Secrets are masked unless *redact* is false. *thread* is ``whole``, ``main`` (since the last
-        compaction) or ``all`` branches; *turns* is one of them, counted from 1, or the first and
-        the last, which may be None for the end.
+        compaction) or ``all`` branches. *turns* is one turn, counted from 1, or the first and last
+        (None for the end).
         """
-        from turnlog.export.conversation import ConversationOptions
-        from turnlog.export.exporter import exported
+        from turnlog.api.export import export_text
 
-        some = (turns, turns) if isinstance(turns, int) else turns
-        choice = ConversationOptions(
-            thread=thread, turns=some, tools=tools, thinking=thinking, images=images
+        return export_text(
+            self.session(text),
+            format,
+            thread=thread,
+            turns=turns,
+            tools=tools,
+            thinking=thinking,
+            images=images,
+            redact=redact,
         )
-        return exported(self.session(text), format, choice, is_redacted=redact)
 
     def delete(self, text: str) -> Deletion:
-        """Move a session and all that belongs to it to the trash; doing it again changes nothing.
+        """Move a session and all its files to the trash; doing it again changes nothing.
 
         Raises LogLocked if it is running, and NotFound if there never was such a session.
-        ``undelete`` puts it back.
+        ``undelete`` restores it.
         """
-        own = turnlog_home()
-        terms = DeletionTerms(ASKED, datetime.now(UTC), load_grace(own))
-        return delete_session(self.homes, text, own=own, terms=terms)
+        from turnlog.api.trash import delete
+
+        return delete(self.homes, text)
 
     def undelete(self, text: str) -> KeptSession:
-        """Put a deleted session back from the trash; ``latest`` is what was deleted last.
+        """Restore a deleted session from the trash; ``latest`` is the last one deleted.
 
-        A file that is there and differs is never overwritten. Where a session was deleted more than
+        A file that exists and differs is never overwritten. If a session was deleted more than
         once, *text* is one of ``deletion.entries``.
         """
-        trash = Trash(turnlog_home())
-        homes = {os.path.realpath(home) for home in self.homes}
-        found = trashed_named([each for each in trash.entries() if each.entry.home in homes], text)
-        restore_session_from_trash(trash, found)
-        return self.session(found[0].entry.session)
+        from turnlog.api.trash import undelete
+
+        return self.session(undelete(self.homes, text))
 
     def reset(self, project: str | os.PathLike[str]) -> list[Deletion]:
         """Move all sessions under this store's root that worked in *project* to the trash.
 
-        If one of them cannot go, because it is running, none does.
+        If one of them cannot be deleted, because it is running, none is.
         """
-        own = turnlog_home()
-        path = resolve_project(project, (Home(self.root),))
-        terms = DeletionTerms(f"reset of {path}", datetime.now(UTC), load_grace(own))
-        return reset_project((Home(self.root),), path, own=own, terms=terms)
+        from turnlog.api.trash import reset
+
+        home = Home(self.root)
+        return reset(home, resolve_project(project, (home,)))
 
     def retain(
         self,
@@ -740,6 +663,8 @@ class Store(Closing):
         config.toml sets the policy, which is off unless it is enabled there or *days* are given. If
         it cannot be read, nothing is deleted.
         """
+        from turnlog.api.trash import retain_configured
+
         own = (Home(self.root),)
         return retain_configured(
             own,
@@ -756,45 +681,53 @@ class Store(Closing):
         return Journal.in_root(self.root).pins()
 
     def running(self) -> dict[str, Running]:
-        """Return which sessions Claude Code runs, or ran when it was killed, by id."""
+        """Return the sessions that Claude Code runs, or ran when it was killed, by id."""
         return running_sessions(self.homes)
 
     def crashed(self) -> list[SessionRow]:
-        """List the sessions whose writer is gone without having said goodbye."""
+        """List the sessions whose writer ended without closing them."""
         running = self.running()
         rows = self.sessions()
         return [row for row in rows if was_abandoned(row.path, row.sharer, running.get(row.id))]
 
     def examine(self, text: str) -> Recovery:
-        """Say what a crash left wrong in a session; nothing is changed."""
+        """Return what a crash left wrong in a session; change nothing."""
+        from turnlog.sessions.recover import examine
+
         session = self.session(text)
         return examine(session, self.running().get(session.id))
 
     def recover(self, text: str) -> Recovery:
-        """Recover a session of this store's root after a crash; nothing of it is thrown away.
+        """Recover a session of this store's root after a crash; nothing is lost.
 
-        ``resume`` does not need it. It bridges gaps, so that an agent which resumes it sends all of
-        it. If the main thread would end earlier than now, an UnsafeRecovery is raised.
+        It bridges gaps, so that an agent that resumes the session sends all of it; ``resume`` does
+        not need it. Raises UnsafeRecovery if the main thread would end earlier than now.
         """
+        from turnlog.sessions.recover import recover
+
         session = self._own(text)
         return recover(session, partial(self.resume, session.id), self.running().get(session.id))
 
     def undo_recovery(self, text: str, *, write: bool = True) -> UndoneRecovery:
-        """Undo the last recovery of a session; without *write* only say what that does.
+        """Undo the last recovery of a session; without *write*, only return what that would do.
 
-        If records appended since then depend on it, an UnsafeRecovery is raised.
+        Raises UnsafeRecovery if records appended since then depend on it.
         """
+        from turnlog.sessions.recover_undo import undo_recovery
+
         session = self._own(text) if write else self.session(text)
         return undo_recovery(session, self.running().get(session.id), write=write)
 
     def follow(
         self, text: str, *, from_start: bool = False, stop: threading.Event | None = None
     ) -> Iterator[FollowedItem]:
-        """Return what is appended to a session and its subagents, live, until *stop* is set.
+        """Yield what is appended to a session and its subagents, live, until *stop* is set.
 
-        ``each.record`` is the record; it is None where a log was damaged or replaced, and
-        ``each.item`` tells. With *from_start*, what stands there already is given first.
+        ``followed.record`` is the record; if it is None, ``followed.item`` is the damage, or says
+        that the log was replaced. *from_start* begins with the existing records.
         """
+        from turnlog.sessions.reading.follow import follow_session
+
         return follow_session(self.session(text), from_start=from_start, stop=stop)
 
     def reindex(self) -> Reindexed:
@@ -807,37 +740,37 @@ class Store(Closing):
         )
 
     def close(self) -> None:
-        """Nothing is held open between calls: this changes nothing."""
+        """Do nothing: a store holds nothing open between calls."""
 
     def _known(self, session: KeptSession) -> KeptSession:
         session.root = self.root
         return session
 
     def _own(self, text: str) -> KeptSession:
-        """Find a session that is this store's to write."""
+        """Return a session that this store may write."""
         try:
             return KeptSession.find((Home(self.root),), text)
         except NotFound:
-            elsewhere = self.session(text)  # Else the error that says what to type instead.
+            elsewhere = self.session(text)  # Or raise an error that names similar sessions.
         raise UsageError(
             f"session {elsewhere.id} is not turnlog's to write: {elsewhere.path}",
             hint="open its home by name, as in turnlog.open(home), to write there",
         )
 
     def _archivable(self, writer: SessionWriter) -> SessionWriter:
-        """Let a writer archive its session when it is closed."""
+        """Allow a writer to archive its session when it is closed."""
         writer.archive_with = lambda: self._own(writer.session_id).archive()
         return writer
 
 
 def open_store(root: str | os.PathLike[str] | None = None) -> Store:
-    """Open the sessions under *root*, a directory; without one, the user's own sessions.
+    """Open the sessions under the directory *root*; without one, the user's own sessions.
 
-    Those are Claude Code's, wherever it keeps them, and turnlog's, to which new ones go. A root is
-    made with its first session. To write into an agent's home, name it.
+    Those are Claude Code's and turnlog's; new ones go to turnlog's. The root is created with its
+    first session. To write into an agent's home, name it.
     """
     if root is None:
-        own = Home(turnlog_home())  # Also before the first session is in it.
+        own = Home(turnlog_home())  # Even before it contains a session.
         return Store(dict.fromkeys((*all_homes(), own)), own.path)
     if not os.fspath(root) or "://" in os.fspath(root):
         raise UsageError(f"{os.fspath(root)!r} is no directory", hint="name the one to write to")
