@@ -34,16 +34,16 @@ import os
 class TurnlogError(Exception):
     """The base of all errors. *hint* is one sentence about what to do.
 
-    *code* is the what for the command line can say what to type instead. *cli_hint* is
-    that sentence itself, where no needs is given yet.
+    Where a face can name an option or a command instead, *code* says which hint applies, and
+    *about* is the value in it, such as a session's id: see cli/hints.py.
     """
 
-    def __init__(self, message: str, *, hint: str = "", code: str = "", cli_hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", code: str = "", about: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.code = code
-        self.cli_hint = cli_hint
+        self.about = about
 
     def __str__(self) -> str:
         return self.message

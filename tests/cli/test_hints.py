@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import turnlog
-from turnlog.cli.app import HINTS
+from turnlog.cli.hints import HINTS
 
 SOURCE = Path(turnlog.__file__).parent
-CODE = re.compile(r'hint=.{,120}?\bcode="([a-z-]+)"', re.DOTALL)
+CODE = re.compile(r'hint ?=.{,160}?\bcode ?= ?"([a-z-]+)"', re.DOTALL)
 
 
 def test_every_code_has_a_hint_and_every_hint_a_code():

@@ -317,7 +317,9 @@ def _only(plans: Sequence[Plan], name: str) -> Plan:
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise NotFound(f"no plan's name begins with {name[:80]!r}", code="no-such-plan")
+        raise NotFound(
+            f"no plan's name begins with {name[:80]!r}", hint="list them", code="no-such-plan"
+        )
     places = ", ".join(plan.path or plan.name or "?" for plan in matches[:5])
     raise UsageError(
         f"{name!r} begins {len(matches)} plans: {places}", hint="give more of the name"
@@ -328,7 +330,11 @@ def _version(row: PlanRow, digest: str) -> PlanVersionRow:
     matches = [each for each in row.versions if digest and each.sha256.startswith(digest.lower())]
     if len(matches) != 1:
         many = "several versions" if matches else "no version"
-        raise NotFound(f"{many} begin with {digest[:80]!r}", code="no-such-plan-version")
+        raise NotFound(
+            f"{many} begin with {digest[:80]!r}",
+            hint="list the versions of the plan",
+            code="no-such-plan-version",
+        )
     return matches[0]
 
 

@@ -140,6 +140,7 @@ def find_trashed(
                 "nothing of that home or time is in the trash"
                 if is_narrowed
                 else "the trash is empty",
+                hint="list the trash",
                 code="trash-empty",
             )
         entries = trashed_named(entries, name)

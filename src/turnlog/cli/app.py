@@ -106,19 +106,6 @@ _MODULES: Final = {
     "web": "turnlog.web.command",
 }
 """Where each command is defined: as ``command``, or as ``NAME_command`` if there are several."""
-HINTS: Final = {
-    "index-needed": "leave out --no-index",
-    "invalid-regex": "use Python's syntax, or leave out --regex to search for words",
-    "invalid-statement": "turnlog sql --schema shows the views",
-    "period-reversed": "--since must be before --until",
-    "period-without-start": "give a period: --last 7d or --since 2026-10-01 --until 2026-11-01",
-    "several-time-units": "keep one of them in --by",
-    "statement-too-slow": "narrow it, as in WHERE at >= '2026-11-01', or raise --seconds",
-    "trend-too-long": "give a period with --since or --last",
-    "unknown-signature": "turnlog errors lists the signatures",
-}
-"""Hints that name options and commands, by error code."""
-
 _TYPED: Final = re.compile(r"^'(.*)' is not one of ", re.DOTALL)
 
 _NO_PAGER: Final = "--no-pager"
@@ -261,8 +248,9 @@ def _run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except TurnlogError as error:
         failed = isinstance(error, LogError) and not isinstance(error, NotALog)
-        hint = _home_hint(error) or HINTS.get(error.code) or error.cli_hint or error.hint
-        return _print_error(error.message, hint, 3 if failed else 2)
+        from turnlog.cli.hints import hint_of
+
+        return _print_error(error.message, _home_hint(error) or hint_of(error), 3 if failed else 2)
     except OSError as error:
         return _print_error(*_system_error(error), 3)
     except Exception as error:

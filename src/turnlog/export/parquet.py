@@ -147,7 +147,7 @@ def _put(made: Path, target: Path) -> None:
 def _refuse(target: Path, *, force: bool) -> None:
     if not force:
         raise UsageError(
-            f"{target} exists", hint="pass force=True to replace it", cli_hint="--force replaces it"
+            f"{target} exists", hint="pass force=True to replace it", code="file-exists"
         )
     if target.is_symlink() or not target.is_dir() or not (target / MARK).is_file():
         is_empty = target.is_dir() and not target.is_symlink() and not any(target.iterdir())

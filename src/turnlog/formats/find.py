@@ -205,19 +205,21 @@ def _nothing(homes: tuple[Home, ...], text: str) -> NotFound:
         return NotFound(
             "there is no home to look in",
             hint=f"there is no {missing}; name the directory that holds sessions",
-            cli_hint=f"there is no {missing}; name the directory that holds sessions with --home",
+            code="no-home",
+            about=missing,
         )
     places = ", ".join(str(home.path) for home in homes[:_SHOWN])
     if text == LATEST:
         return NotFound(
             f"there are no sessions in {places}",
             hint="name another home",
-            cli_hint="name another home with --home",
+            code="no-sessions",
         )
     return NotFound(
         f"no session's id begins with {text[:80]!r}",
         hint=f"list the sessions, or name another home than {places}",
-        cli_hint=f"turnlog sessions lists them; --home looks elsewhere than in {places}",
+        code="no-such-session",
+        about=places,
     )
 
 

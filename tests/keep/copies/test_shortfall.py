@@ -5,6 +5,7 @@ import os
 import pytest
 
 from keep.orchard_home import ID, OTHER, PROJECT, conversation, files_in, line, parts_of
+from turnlog.cli.hints import hint_of
 from turnlog.errors import LogLocked, UsageError
 from turnlog.formats import Home, find_logs, key_of
 from turnlog.keep.catalog import CATALOGUE, Catalogue
@@ -210,7 +211,7 @@ def test_without_replace_nothing_is_touched(orchard):
     before = files_in(orchard.home)
     with pytest.raises(UsageError, match="holds less than was kept") as caught:
         restore(orchard.session())
-    assert "--replace" in caught.value.cli_hint
+    assert "--replace" in hint_of(caught.value)
     assert files_in(orchard.home) == before
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, field
 
+from turnlog.cli.hints import hint_of
 from turnlog.cli.options import (
     csv_option,
     home_option,
@@ -304,6 +305,7 @@ def _restored(
             replace=replace,
             though_moved=though_moved,
             advance=advance,
+            hint_of=hint_of,
         ):
             if isinstance(each, Refused):
                 document.refused.append(each)

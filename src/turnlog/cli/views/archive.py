@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from turnlog.api.session import KeptSession
+from turnlog.cli.hints import hint_of
 from turnlog.cli.terminal.console import console, counted, safe, short_path, size
 from turnlog.errors import StorageFull, TurnlogError
 from turnlog.formats import all_homes
@@ -35,9 +36,7 @@ def each_session(
         except TurnlogError as error:
             if len(sessions) == 1:
                 raise
-            refused.append(
-                Refused(session=session.id, reason=error.message, hint=error.cli_hint or error.hint)
-            )
+            refused.append(Refused(session=session.id, reason=error.message, hint=hint_of(error)))
     return done, refused
 
 

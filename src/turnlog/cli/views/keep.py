@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.cli.advanced.refresh import UnreadFile
+from turnlog.cli.hints import hint_of
 from turnlog.cli.options import show_json
 from turnlog.text import inert, inert_json
 
@@ -141,7 +142,7 @@ class Watched(Struct, kw_only=True):
     def tell(self, error: LogError) -> None:
         """Tell of a failure; it is tried again."""
         click.echo(f"error: {inert(error.message)}", err=True)
-        if hint := error.cli_hint or error.hint:
+        if hint := hint_of(error):
             click.echo(f"hint: {inert(hint)}", err=True)
 
 

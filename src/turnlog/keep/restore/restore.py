@@ -139,8 +139,9 @@ def restore(
     if session.archive is not None and os.path.realpath(home) == session.mirror.home:
         raise UsageError(
             f"session {session.id} is not gone, but archived: {session.archive}",
-            hint=f"turnlog unarchive {session.id} puts it back; it can be restored elsewhere",
-            cli_hint=f"turnlog unarchive {session.id} puts it back; --to DIR restores what is kept",
+            hint="unarchive it, or restore it into another home",
+            code="session-archived",
+            about=session.id,
         )
     chosen = _chosen(session, generation, only)
     if replace:
@@ -268,7 +269,7 @@ def restore_each(
             yield Refused(
                 session=session.id,
                 reason=error.message,
-                hint=hint_of(error) if hint_of else error.cli_hint or error.hint,
+                hint=hint_of(error) if hint_of else error.hint,
             )
 
 
@@ -353,7 +354,7 @@ class NewPlaces:
             raise UsageError(
                 f"session {session.id} is archived, and archives are never changed",
                 hint="restore it without a project, unarchive it, then move it",
-                cli_hint="restore it without --project, unarchive it, then move it",
+                code="archive-moved",
             )
         old = next((found for name in session.mains if (found := self._project(name))), None)
         self.move = Move(old, self.project) if old is not None else None

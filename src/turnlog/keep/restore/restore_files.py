@@ -118,12 +118,8 @@ class SessionRestore:
                 self._look(part)
             except BrokenCopy as error:
                 if not (self._partial or part.is_shared):
-                    error.hint = (
-                        "turnlog verify shows what is damaged; partial=True restores the rest"
-                    )
-                    error.cli_hint = (
-                        "turnlog verify tells what is damaged; --partial restores the rest"
-                    )
+                    error.hint = "verify the copies; partial=True restores the rest"
+                    error.code = "broken-copy"
                     raise
                 part.outcome, part.detail = RestoreOutcome.BROKEN, error.message
             except _InTheWay as error:
@@ -145,8 +141,7 @@ class SessionRestore:
                 + (f"; and {more} more" if more > 0 else ""),
                 hint="nothing was written; restore it elsewhere, or replace the logs that hold less"
                 " than was kept",
-                cli_hint="nothing was written; --to DIR restores it elsewhere,"
-                " --replace sets a log aside that holds less than was kept",
+                code="file-differs",
             )
 
     def write(self) -> None:
