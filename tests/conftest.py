@@ -44,7 +44,7 @@ def pytest_configure(config):
         "print_blob": True,
         "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
     }
-    examples = 25 if config.option.markexpr == "not slow" else 100
+    examples = 10 if config.option.markexpr == "not slow" else 100
     settings.register_profile("house", max_examples=examples, **common)
     settings.register_profile("seeded", max_examples=examples, derandomize=True, **common)
     settings.register_profile("hunt", max_examples=5_000, **common)

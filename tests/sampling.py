@@ -1,6 +1,12 @@
-"""Parameters of which `make test` tries some, and `make test-slow` the rest."""
+"""Cases and examples of which `make test` tries some, and `make test-slow` all."""
 
 import pytest
+from hypothesis import settings
+
+
+def examples(count):
+    """Return how many examples of a property to try in this run, *count* being all of them."""
+    return max(1, count * settings.default.max_examples // 100)
 
 
 def sampled(cases, stride):

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.homes import SESSIONS, answered, lines, log_path, made_home, own_index
+from sampling import examples
 from turnlog.catalog.period import Period
 from turnlog.costs.blocks import blocks
 from turnlog.costs.ledger import Question, ledger
@@ -59,7 +60,7 @@ def write_responses(homes, times):
             log.write(lines(response(number, at, session)))
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(30))
 @given(
     gaps=st.lists(st.sampled_from(GAPS), min_size=1, max_size=12), zone=st.sampled_from([UTC, FAR])
 )

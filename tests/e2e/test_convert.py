@@ -101,6 +101,7 @@ def test_claude_goes_on_with_a_session_of_another_program(claude, api, read_by_s
     assert len(set(calls)) == len(ASKED)
 
 
+@pytest.mark.slow
 def test_what_claude_added_comes_home_behind_the_old_lines(claude, source, tmp_path):
     lines = [item.record.raw for item in source.items()]
     done = convert(source, claude.home, "claude", project=claude.project)
@@ -144,6 +145,7 @@ def test_claude_goes_on_with_its_own_session_that_was_away(claude, api, tmp_path
     assert arrived(api.requests[-1]) == [*LONG, ("user", "text", "And pears?")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["flat", "dated"])
 def test_claude_goes_on_with_what_turnlog_added_elsewhere(claude, api, tmp_path, layout):
     write_long_session(claude)

@@ -139,6 +139,7 @@ def without_its_middle(data):
     return data[: len(data) // 3] + data[2 * len(data) // 3 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("injure", sampled([without_its_middle, emptied], 2))
 def test_claude_goes_on_from_a_log_that_its_kept_copy_made_whole(claude, api, walked, injure):
     whole = walked.path.read_bytes()
@@ -176,6 +177,7 @@ def test_claude_goes_on_in_another_directory(claude, api, walked, read_by_sdk):
     assert not claude.store.session(ID).tree.gaps
 
 
+@pytest.mark.slow
 def test_a_session_that_was_restored_is_not_deleted_at_the_next_start(claude, api, walked):
     """Claude Code deletes what was not changed for thirty days, by the time of its file."""
     log = walked.path.relative_to(claude.home)

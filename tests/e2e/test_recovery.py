@@ -104,6 +104,7 @@ def test_a_recovered_session_is_whole_for_every_reader(claude, read_by_sdk, inju
     assert set(survived) <= set(ours)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("injury", "lost"), INJURIES)
 def test_recovering_twice_is_recovering_once(claude, injury, lost):
     log, uuids = write_long_session(claude)
@@ -166,6 +167,7 @@ def wait_for_calls(store, process):
     pytest.fail("the program did not get as far as a result")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("from_end", [2, 9])
 def test_a_session_that_claude_wrote_goes_on_as_if_nothing_was_lost(claude, api, from_end):
     """Records that say nothing by themselves are lost, and with them the way to those above."""

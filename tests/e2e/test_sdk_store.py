@@ -145,6 +145,7 @@ def prompts(messages):
     return [words for role, kind, words in said if (role, kind) == ("user", "text")]
 
 
+@pytest.mark.slow
 def test_disk_and_store_agree_record_for_record(ask):
     session_id, sent = ask(WALK)
     kinds = [kind for _, kind, _ in arrived(sent)]
@@ -193,6 +194,7 @@ def test_a_fresh_process_with_an_empty_home_goes_on(ask, tmp_path):
     assert prompts(sent) == [WALK, "And pears?", "And quinces?"]
 
 
+@pytest.mark.slow
 def test_fork_and_continue(ask):
     first, _ = ask(WALK)
     before = ask.held(first)
@@ -238,6 +240,7 @@ def test_claude_resumes_from_the_stores_own_directory_and_the_sdk_after_it(ask, 
     assert [each for each in words if each in prompts(sent)] == prompts(sent)
 
 
+@pytest.mark.slow
 def test_the_sdk_and_turnlog_tell_the_same_of_a_session(ask, tmp_path):
     session_id, _ = ask(WALK)
     directory = str(ask.claude.project)
@@ -271,6 +274,7 @@ def turnlog_json(ask, tmp_path, *arguments):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_home_that_lagged_behind_the_store_is_brought_up_to_it(ask, tmp_path):
     """After a resume from the store the new turns are in the store alone."""
     session_id, _ = ask(WALK)

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 
 from export import hostile
 from export.pages import home_of, markdown_of, told
+from sampling import examples
 from sessions.trees import answer, call, record
 from turnlog.export import markdown as inert_module
 from turnlog.export.contents import Listed, contents_markdown, contents_page
@@ -53,7 +54,7 @@ def test_no_payload_does_anything(payload):
         assert list(harm_in(inert_markdown(text))) == []
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(st.sampled_from(PIECES), max_size=12))
 def test_nothing_made_of_such_pieces_does_anything(pieces):
     safe = inert_markdown("".join(pieces))

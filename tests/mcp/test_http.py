@@ -315,7 +315,11 @@ def test_the_port_in_the_help_is_the_port():
 
 def test_connections_that_send_nothing_do_not_keep_others_out(tmp_path):
     make_home(tmp_path)
-    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))"
+    few = (
+        "import resource, turnlog.loopback\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))\n"
+        "turnlog.loopback.HEADER_SECONDS = 1.0"
+    )
     with started(tmp_path, prelude=few) as (port, token), ExitStack() as opened:
         for _ in range(150):
             opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))

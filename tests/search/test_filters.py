@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sampling import examples
 from search.search_world import NOW, ONE, ORCHARD, START, TWO, World
 from search.test_search import ask, expected, filters, keys, prefixes, tree_search, words
 from turnlog.catalog.indexed_sessions import list_indexed
@@ -37,7 +38,7 @@ bounding = st.sampled_from(
 )
 
 
-@settings(max_examples=50, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 @given(
     bound=bounding,
     others=st.lists(st.one_of(words, prefixes, filters), max_size=2),
@@ -264,7 +265,7 @@ def test_the_vocabulary_knows_how_words_begin(index, table):
         assert not vocabulary.has_beginning(table, begins)
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 @given(
     text=st.lists(st.sampled_from(["re", "lo", "app", "zq", "retr", "x"]), min_size=1, max_size=3),
     newest=st.booleans(),

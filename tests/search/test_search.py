@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sampling import examples
 from search.query_text import written
 from search.search_world import (
     NOW,
@@ -117,7 +118,7 @@ def tree_search(index, tree, *, with_results):
     return asked._words(tree, wanted, with_results=with_results)
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(tree=trees, with_results=st.booleans())
 def test_a_search_finds_what_the_tree_says_and_nothing_else(index, world, tree, with_results):
     found = tree_search(index, tree, with_results=with_results)
@@ -125,7 +126,7 @@ def test_a_search_finds_what_the_tree_says_and_nothing_else(index, world, tree, 
     assert found.next is None
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 @given(tree=st.recursive(st.one_of(words, filters), lambda inner: st.builds(
     lambda one, other, flip: All((one, Not(Any((other, inner_of(one))))) if flip else (other, one)),
     inner, inner, st.booleans()), max_leaves=40))  # fmt: skip

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from sampling import examples
 from search.query_text import written
 from search.search_world import NOW, ORCHARD, START
 from search.test_search import ask, expected, filters, keys, prefixes, trees, words
@@ -49,7 +50,7 @@ begun = st.builds(
 )
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 @given(
     tree=begun,
     with_results=st.booleans(),

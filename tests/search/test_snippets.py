@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sampling import examples
 from turnlog.index.texts import as_words
 from turnlog.search import match, snippets
 from turnlog.search.language import Not, Phrase, Word
@@ -174,7 +175,7 @@ def test_a_character_that_is_a_word_parts_others_and_stands_between_them():
     assert Tokenizer().spans("\x7fか\x7fか", [Word("か")]) == [(1, 2), (3, 4)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(st.sampled_from(["ab", "a", " ", "   ", "\n\n", "漢", "." * 9]), max_size=90).map(
         "".join

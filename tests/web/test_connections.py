@@ -7,7 +7,10 @@ import pytest
 
 from web.served import served
 
-FEW_DESCRIPTORS = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))"
+FEW_DESCRIPTORS = """\
+import resource, turnlog.loopback
+resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
+turnlog.loopback.HEADER_SECONDS = 1.0"""
 IMPATIENT = "import turnlog.loopback; turnlog.loopback.HEADER_SECONDS = 0.2"
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import forked
 from records.answers import SESSION, answer, log_of
+from sampling import examples
 from turnlog.cli.statusline.line import NOTHING, context_percent, line_of
 
 TURNLOG = [sys.executable, "-P", "-c", "from turnlog.cli import main; main()"]
@@ -179,7 +180,7 @@ noted = st.fixed_dictionaries(
 patterns = st.text(max_size=30) | st.sampled_from(["", "{model} {block}{x} {age}\n\x1b[31m{today}"])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(told=strange, figures=noted, pattern=patterns)
 def test_any_fields_give_one_inert_line(told, figures, pattern):
     assert_inert(line_of(told, figures, pattern, time.time()))

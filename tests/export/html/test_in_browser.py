@@ -158,6 +158,7 @@ def test_it_prints(chromium, page, tmp_path):
     assert visit.wrong == []
 
 
+@pytest.mark.slow
 def test_a_session_of_ten_megabytes_is_usable_at_once(chromium, page, tmp_path):
     lines, parent, size = [], None, 0
     text = "\n".join(

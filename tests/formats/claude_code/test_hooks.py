@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sampling import examples
 from turnlog.errors import WriteFailed
 from turnlog.formats import Home
 from turnlog.formats.claude_code.hooks import (
@@ -67,7 +68,7 @@ def has_empty_container(text):
 
 
 @given(settings_texts())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_the_hook_is_put_and_taken_and_nothing_else_changes(text):
     after = with_hook(text, COMMAND)
     assert hooks_in(after) == [COMMAND]

@@ -233,6 +233,7 @@ async def test_a_log_without_an_entry_was_never_written(tmp_path, store):
     assert await store.load(KEY) == [prompt(0)]
 
 
+@pytest.mark.slow
 async def test_a_hundred_thousand_entries(tmp_path, store):
     entries = [{"type": "x", "uuid": f"u{n}", "text": f"entry {n} \u2028"} for n in range(100_000)]
     entries[40_000]["text"] = "\ud800"  # One block is read the slow way.

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import turnlog
+from sampling import examples
 from strategies import json_values, words
 from turnlog.errors import NotSerialisable, UsageError
 from turnlog.integrations.openai_agents import TurnlogSession, history
@@ -568,7 +569,7 @@ def test_a_name_is_a_text_and_not_empty(tmp_path):
         assert refusal.value.hint
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(texts.filter(bool), texts.filter(bool))
 def test_no_two_names_share_a_log_on_any_file_system(one, other):
     if one != other:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sampling import examples
 from turnlog.errors import UsageError, WriteFailed
 from turnlog.formats import hash_of, key_of
 from turnlog.keep.restore import relocate
@@ -267,7 +268,7 @@ def top(data):
 
 
 @given(lines())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @example(b'{"cwd":"/home/ann/orchard"}')
 def test_any_line_moves_in_its_cwd_and_nowhere_else(data):
     new = moved(data)
@@ -285,7 +286,7 @@ def test_any_line_moves_in_its_cwd_and_nowhere_else(data):
 
 
 @given(lines(), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_the_proof_sees_any_other_change(data, draw):
     """One byte more, less or other, anywhere but in the moved value, is seen."""
     new = bytearray(relocate_line(data, MOVE))

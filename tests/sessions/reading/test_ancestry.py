@@ -133,6 +133,7 @@ def test_descendants_come_depth_first_in_the_logs_order_with_their_depth():
     ]
 
 
+@pytest.mark.slow
 def test_a_thread_of_a_hundred_thousand_records_needs_no_recursion():
     count = 100_000
     found = tree(*(record(str(each), str(each - 1) if each else None) for each in range(count)))
