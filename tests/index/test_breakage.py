@@ -21,7 +21,7 @@ import pytest
 from index.homes import SESSIONS, answered, flipped, lines, log_path, made_tree, own_index, rebuilt
 from index.rows import differences, rows_of
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
-from turnlog.index import database
+from turnlog.index import database, freshness
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path, is_broken, open_for_reading
 from turnlog.index.refresh import parallel
@@ -275,7 +275,8 @@ def test_an_index_of_another_kind_is_moved_aside(tree, own, monkeypatch, mark):
     path.parent.mkdir(parents=True)
     if mark == "older":
         refresh(homes)
-        monkeypatch.setattr(database, "VERSION", database.VERSION + 1)
+        for module in (database, freshness):
+            monkeypatch.setattr(module, "VERSION", module.VERSION + 1)
     else:
         with closing(sqlite3.connect(path)) as db:
             db.execute("CREATE TABLE recipes (name)")

@@ -79,7 +79,7 @@ def test_one_is_made_for_this_run_and_kept_fresh(homes, nowhere):
     assert index_path(homes) == place
     assert nowhere not in place.parents
     assert os.stat(place.parent).st_mode & 0o777 == 0o700
-    unwritable.tidy_up()
+    unwritable.delete_temporary_indexes()
     assert not place.parent.exists()
 
 

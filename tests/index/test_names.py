@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from turnlog.index.names import Names
+from turnlog.index.ids import Names
 
 
 @pytest.fixture

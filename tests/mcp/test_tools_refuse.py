@@ -277,7 +277,7 @@ def test_what_was_skipped_elsewhere_is_not_told(tmp_path):
 
 
 def test_a_pattern_that_takes_for_ever_ends_and_holds_nobody_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(query_tool, "PATIENCE_SECONDS", 3.0)
+    monkeypatch.setattr(query_tool, "BUDGET_SECONDS", 3.0)
 
     def make(directory):
         home = directory / "home"
@@ -321,7 +321,7 @@ def test_a_slow_pattern_for_tools_is_refused(tmp_path, monkeypatch):
             writer.append(turnlog.build.assistant([call], model="m"))
         return home
 
-    monkeypatch.setattr(filters, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(filters, "BUDGET_SECONDS", 0.2)
     with opened(tmp_path, make) as (_, desk):
         wanted = {"resource": "tools", "filter": {"tool_name": "^(a|a)+$"}}
         assert "takes too long" in refused(desk(ORCHARD), "query_history", **wanted)

@@ -4,7 +4,7 @@ from index.homes import own_index
 from mcp_contexts import ONE, ORCHARD, Log, asked, desk_of
 from turnlog.formats import find_homes
 from turnlog.index.database import index_path, unavailable
-from turnlog.index.fallback import tidy_up
+from turnlog.index.fallback import delete_temporary_indexes
 from turnlog.mcp import background_refresh
 from turnlog.mcp.tools.query import QUERY
 from turnlog.mcp.tools.session import SESSION
@@ -20,7 +20,7 @@ def test_a_home_that_cannot_be_written_has_an_index_for_as_long_as_the_server_ru
         assert asked(desk, SESSION, session=ONE)["prompts"] == 2
         found = asked(desk, QUERY, resource="messages", filter={"content_match": "^O.e$"})
         assert len(found["rows"]) == 1
-        tidy_up()
+        delete_temporary_indexes()
 
 
 def test_an_index_that_cannot_be_written_is_asked_as_it_is(tmp_path, monkeypatch, caplog):

@@ -539,7 +539,7 @@ def test_a_bounded_list_reads_no_more_than_it_needs(index):
 
 
 def test_a_pattern_that_takes_years_is_stopped_and_what_was_found_is_given(tmp_path, monkeypatch):
-    monkeypatch.setattr(querying, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(querying, "BUDGET_SECONDS", 0.2)
     said = ["lantern 1", "x" * 50, "lantern 2"]
     plan = [(0, "prompt", step, None, "Read", text, 0) for step, text in enumerate(said)]
     _, home = built(tmp_path, plan)

@@ -19,10 +19,8 @@ from turnlog.search import search as searching
 from turnlog.search import sql
 from turnlog.search.filters import Filters
 from turnlog.search.language import All, Any, FieldFilter, Not, Word, parse
-from turnlog.search.match import Tokenizer
 from turnlog.search.search import search
-from turnlog.search.sql import Renderer
-from turnlog.search.vocabulary import Vocabulary
+from turnlog.search.sql import Renderer, has_prefix, make_vocabulary
 
 SESSIONS = [f"{each * 8}-bbbb-4bbb-8bbb-{each * 12}" for each in "456"]
 bounding = st.sampled_from(
@@ -49,16 +47,16 @@ def test_only_where_the_texts_lie_is_looked_at_and_all_are_found(
 ):
     tree = All((bound, *others, Not(Word("never"))))
     for ranked in (False, True):
-        plan = Renderer(index.db, Tokenizer()).plan(tree, "said", ranked=ranked)
+        plan = Renderer(index.db).statement(tree, "said", ranked=ranked)
         assert " BETWEEN " in plan.sql
     for most in (1, 3, 100):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sql, "_FEW_RANGES", most)
             found = tree_search(index, tree, with_results=with_results)
         assert keys(found) == expected(world, tree, with_results=with_results)
-    asked = searching._Searching(index, NOW)
-    newest = searching.Wanted(newest=True, limit=1000)
-    found = asked._words(tree, newest, with_results=with_results)
+    asked = searching._Search(index, NOW)
+    newest = searching.HitPage(newest=True, limit=1000)
+    found = asked.find(tree, newest, searching._tables(with_results=with_results))
     assert keys(found) == expected(world, tree, with_results=with_results)
     assert [hit.at for hit in found.hits] == sorted((hit.at for hit in found.hits), reverse=True)
 
@@ -165,7 +163,7 @@ def check_errors(index, count, *, is_known):
     meant = set()
     for table in ("said", "answered"):
         condition = filters.condition(wanted, table)
-        listed = filters.listed(wanted, table)
+        listed = filters.error_texts(wanted, table)
         assert (listed is not None) == is_known
         here = {row[0] for row in index.db.execute(
             "SELECT t.id FROM texts t JOIN records r ON r.id = t.record"
@@ -251,18 +249,18 @@ def test_the_signs_of_a_pattern_are_only_signs(touched):
 def test_what_a_table_cannot_hold_is_not_asked_of_it(index):
     for text, table in (("retry is:result", "said"), ("retry is:prompt", "answered")):
         tree = parse(text, now=NOW, zone=UTC).tree
-        plan = Renderer(index.db, Tokenizer()).plan(tree, table, ranked=False)
+        plan = Renderer(index.db).statement(tree, table, ranked=False)
         assert " AND 0 AND " in plan.sql
         assert index.db.execute(plan.sql, plan.values).fetchall() == []
 
 
 @pytest.mark.parametrize("table", ["said", "answered"])
 def test_the_vocabulary_knows_how_words_begin(index, table):
-    vocabulary = Vocabulary(index.db)
+    make_vocabulary(index.db)
     for begins in ("r", "retr", "retry"):
-        assert vocabulary.has_beginning(table, begins)
+        assert has_prefix(index.db, table, begins)
     for begins in ("retryx", "q", "zz", "\U0010ffff"):
-        assert not vocabulary.has_beginning(table, begins)
+        assert not has_prefix(index.db, table, begins)
 
 
 @settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))

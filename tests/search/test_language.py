@@ -25,7 +25,7 @@ from turnlog.search.language import (
     filters_of,
     is_only_filters,
     parse,
-    words_of,
+    word_leaves,
 )
 
 NOW = datetime(2026, 11, 4, 12, tzinfo=UTC)
@@ -34,6 +34,10 @@ A, B, C, D = (Word(letter) for letter in "abcd")
 
 def read(text):
     return parse(text, now=NOW, zone=UTC)
+
+
+def words_of(tree):
+    return tuple(dict.fromkeys(leaf.text for leaf in word_leaves(tree)))
 
 
 def tree(text):

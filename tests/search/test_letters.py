@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.index.texts import as_words
-from turnlog.search import match
-from turnlog.search.match import LETTER, TOKENIZER, as_letters, sqlite_safe
+from turnlog.search import tokenizer
+from turnlog.search.tokenizer import LETTER, TOKENIZER, fold, sqlite_safe
 
 WORDS = re.compile(f"{LETTER}+")
 ACCENTS = re.compile("[\u0300-\u0331]")
@@ -34,7 +34,7 @@ def told_by_sqlite(texts):
 
 
 def told_here(text):
-    found = as_letters(text)
+    found = fold(text)
     assert found is not None
     assert len(found) == len(text)
     return WORDS.findall(as_words(found))
@@ -44,10 +44,10 @@ def test_every_character_is_taken_as_sqlite_takes_it(stride):
     depending = set()
     for start in range(0, len(EVERY), STEP):
         characters = [chr(each) for each in EVERY[start : start + STEP : stride]]
-        as_letters("".join(characters))  # All at once is quickest.
+        fold("".join(characters))  # All at once is quickest.
         texts = [f"ab{each}cd {each}" for each in characters]
         for each, text, words in zip(characters, texts, told_by_sqlite(texts), strict=True):
-            if as_letters(each) is None:
+            if fold(each) is None:
                 depending.add(each)
             else:
                 assert told_here(text) == words, ascii(each)
@@ -59,10 +59,10 @@ def test_what_was_folded_stays_so(stride):
     """Characters are replaced one after the other: none may become one that is replaced next."""
     for start in range(0, len(EVERY), STEP):
         text = "".join(map(chr, EVERY[start : start + STEP : stride]))
-        as_letters(text)  # All at once is quickest.
-        text = "".join(each for each in text if as_letters(each) is not None)
-        folded = as_letters(text)
-        assert as_letters(folded) == folded
+        fold(text)  # All at once is quickest.
+        text = "".join(each for each in text if fold(each) is not None)
+        folded = fold(text)
+        assert fold(folded) == folded
         # A character that is a word of its own is one in its folded form, too.
         spaced = [as_words(each) != each for each in folded if each != " "]
         kept = [each for each, to in zip(text, folded, strict=True) if to != " "]
@@ -71,7 +71,7 @@ def test_what_was_folded_stays_so(stride):
 
 @given(st.text(max_size=30))
 def test_words_of_any_text_are_those_of_sqlite(text):
-    found = as_letters(text)
+    found = fold(text)
     if found is None:
         assert ACCENTS.search(text)
     else:
@@ -79,22 +79,22 @@ def test_words_of_any_text_are_those_of_sqlite(text):
 
 
 def test_case_is_that_of_ascii_where_sqlite_knows_no_other():
-    assert as_letters("ABC É Ω") == "abc e ω"
-    assert as_letters("A\U00010570") == "a\U00010570"  # A capital letter since Unicode 14.
+    assert fold("ABC É Ω") == "abc e ω"
+    assert fold("A\U00010570") == "a\U00010570"  # A capital letter since Unicode 14.
 
 
 def test_half_a_character_stands_between_words():
-    assert as_letters("a\ud800b\udfffé") == "a b e"
+    assert fold("a\ud800b\udfffé") == "a b e"
 
 
 def test_an_accent_of_its_own_is_left_to_sqlite():
-    assert as_letters("cafe\u0301") is None
+    assert fold("cafe\u0301") is None
 
 
 def test_characters_may_be_learned_by_many_at_once(monkeypatch):
-    monkeypatch.setattr(match, "_taken", {})
+    monkeypatch.setattr(tokenizer, "_folded", {})
     texts = [chr(0xC0 + number % 80) * 3 + "→x" for number in range(400)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(as_letters, texts))
-    assert found == [as_letters(text) for text in texts]
+        found = list(pool.map(fold, texts))
+    assert found == [fold(text) for text in texts]
     assert all(map(str.isprintable, found))

@@ -29,10 +29,10 @@ from turnlog.errors import UsageError
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.index.texts import TextKind
-from turnlog.search import patterns
+from turnlog.search import scan as patterns
 from turnlog.search import search as searching
-from turnlog.search.budget import TimeBudget
 from turnlog.search.language import All, Any, FieldFilter, Not, Phrase, Word, parse
+from turnlog.search.regex import TimeBudget
 from turnlog.search.search import search
 from turnlog.storage.reader import read_log
 
@@ -113,9 +113,9 @@ trees = st.recursive(
 
 def tree_search(index, tree, *, with_results):
     """Search for a tree itself: instants as these have no way to be written."""
-    asked = searching._Searching(index, NOW)
-    wanted = searching.Wanted(newest=False, limit=1000)
-    return asked._words(tree, wanted, with_results=with_results)
+    asked = searching._Search(index, NOW)
+    wanted = searching.HitPage(newest=False, limit=1000)
+    return asked.find(tree, wanted, searching._tables(with_results=with_results))
 
 
 @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
@@ -336,7 +336,7 @@ def test_a_pattern_is_found_wherever_it_matches(index, world, pattern, with_resu
 @given(st.text("ab.()[]{}*+?|\\^$ wdx-_1é", max_size=12))
 def test_what_a_pattern_is_said_to_need_stands_in_what_it_matches(text):
     try:
-        made = patterns.pattern(text)
+        made = patterns.regex_pattern(text)
     except UsageError:
         return
     for sample in ("ab a.b (a) ab-ab a b ab", "1 b1 ab_ab é", "a" * 20, "xd wd ab\nb a", text):
@@ -360,13 +360,13 @@ def test_what_a_pattern_is_said_to_need_stands_in_what_it_matches(text):
     ],
 )  # fmt: skip
 def test_of_a_pattern_is_looked_for_what_every_line_has_that_it_matches(text, needles, words):
-    made = patterns.pattern(text)
+    made = patterns.regex_pattern(text)
     assert (made.needles, made.words) == (needles, words)
 
 
 @pytest.mark.parametrize("piece", ["0f" * 50_000, "日" * 50_000, "é->" * 30_000])
 def test_a_piece_may_be_long(piece):
-    needles = patterns.piece(piece).needles
+    needles = patterns.literal_pattern(piece).needles
     line = json.dumps(piece).encode().lower()
     assert any(needle in line for needle in needles)
 

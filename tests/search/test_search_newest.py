@@ -16,23 +16,23 @@ from search.query_text import written
 from search.search_world import NOW, ORCHARD, START
 from search.test_search import ask, expected, filters, keys, prefixes, trees, words
 from turnlog.formats import find_homes
-from turnlog.index import record_lookup
+from turnlog.index import connection
 from turnlog.index.connection import open_fresh
 from turnlog.index.texts import texts_of
 from turnlog.search import scan, search
 from turnlog.search import search as searching
-from turnlog.search.budget import TimeBudget
 from turnlog.search.language import All
-from turnlog.search.vocabulary import pages_of
+from turnlog.search.regex import TimeBudget
+from turnlog.search.sql import pages_of
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
 SESSION = "77777777-cccc-4ccc-8ccc-777777777777"
 
 
 def newest(index, tree, *, with_results=False):
-    asked = searching._Searching(index, NOW)
-    wanted = searching.Wanted(newest=True, limit=1000)
-    return asked._words(tree, wanted, with_results=with_results)
+    asked = searching._Search(index, NOW)
+    wanted = searching.HitPage(newest=True, limit=1000)
+    return asked.find(tree, wanted, searching._tables(with_results=with_results))
 
 
 def look_through(patch, *, texts=200, read=100, in_vain=20):
@@ -101,7 +101,7 @@ def test_what_cannot_be_read_back_is_told_as_without_a_glance(tmp_path, monkeypa
         log.write_text("".join(lines[:8]) + "x" * sum(map(len, lines[8:12])) + "".join(lines[12:]))
         plain = ask(index, "app*", newest=True)
         assert len(plain.hits) == 8
-        assert plain.notes == ["left out: 2 records, which cannot be read from the log any more"]
+        assert plain.notes == ["left out: 2 records that can no longer be read from the log"]
         look_through(monkeypatch)
         assert ask(index, "app*", newest=True) == plain
 
@@ -208,7 +208,7 @@ def test_what_says_no_time_has_that_of_the_record_before(tmp_path, monkeypatch, 
 
 
 def test_a_glance_is_not_taken_for_rare_words(index, monkeypatch):
-    monkeypatch.setattr(search, "_seen", None)  # Whoever calls it fails.
+    monkeypatch.setattr(searching._Search, "_newest_texts", None)  # Whoever calls it fails.
     assert ask(index, "retr*", newest=True).hits
 
 
@@ -268,9 +268,9 @@ def test_a_search_leaves_no_log_open(index):
 
 def test_few_logs_are_open_at_once(index, monkeypatch):
     whole = ask(index, "", newest=True, with_results=True).hits
-    monkeypatch.setattr(record_lookup, "_MOST_OPEN", 1)
+    monkeypatch.setattr(connection, "_MOST_OPEN", 1)
     assert ask(index, "", newest=True, with_results=True).hits == whole
-    assert {len(index._back._open) for hit in whole if index.texts(_record_of(index, hit))} == {1}
+    assert {len(index._open) for hit in whole if index.texts(_record_of(index, hit))} == {1}
 
 
 def _record_of(index, hit):

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from turnlog.index.texts import as_words
-from turnlog.search import match, snippets
+from turnlog.search import hits, tokenizer
+from turnlog.search.hits import WINDOW, make_snippet
 from turnlog.search.language import Not, Phrase, Word
-from turnlog.search.match import Tokenizer, meets
-from turnlog.search.snippets import LOOKED_AT, make_snippet
+from turnlog.search.tokenizer import highlighter, holds, matches, terms
 
 ALPHABET = "ab éÉeÅλΛ漢字かなк한국\u0301\u200d✓—_-.,\n\t\x01\x02\x7f\x001\u0131\u0130\u017f\u212a"
 texts = st.text(ALPHABET, max_size=60)
@@ -23,8 +23,11 @@ phrases = st.text("ab éλ漢字.", min_size=1, max_size=6).filter(str.strip).ma
 
 
 def snippet_of(text, *leaves, **options):
-    tokenizer = Tokenizer()
-    return make_snippet(text, lambda piece: tokenizer.spans(piece, leaves), **options)
+    return make_snippet(text, highlighter(leaves), **options)
+
+
+def spans_in(text, leaves):
+    return highlighter(leaves)(text)
 
 
 def marked(found):
@@ -46,27 +49,25 @@ def fts(text, leaf):
 
 @given(texts, st.one_of(words, prefixes, phrases))
 def test_the_text_is_judged_as_the_index_judges_it(text, leaf):
-    tokenizer = Tokenizer()
-    if not tokenizer.terms(leaf.text):
-        assert tokenizer.holds(text, leaf) == (leaf.text in text)
+    if not terms(leaf.text):
+        assert holds(text, leaf) == (leaf.text in text)
         return
-    assert tokenizer.holds(text, leaf) == fts(text, leaf)
-    assert meets(Not(leaf), text, {}, tokenizer) != tokenizer.holds(text, leaf)
+    assert holds(text, leaf) == fts(text, leaf)
+    assert matches(Not(leaf), text, {}) != holds(text, leaf)
 
 
 @given(st.text("abAB 1-_.\n\x01", max_size=40), st.text("ab1", min_size=1, max_size=3))
 def test_plain_text_is_judged_alike_without_asking_sqlite(text, word):
-    assert Tokenizer().holds(text, Word(word)) == fts(text, Word(word))
-    assert Tokenizer().holds(text, Word(word, True)) == fts(text, Word(word, True))
+    assert holds(text, Word(word)) == fts(text, Word(word))
+    assert holds(text, Word(word, True)) == fts(text, Word(word, True))
 
 
 @given(texts, st.lists(st.one_of(words, prefixes), min_size=1, max_size=3))
 def test_what_is_marked_is_what_was_looked_for(text, leaves):
-    tokenizer = Tokenizer()
-    spans = tokenizer.spans(text, leaves)
-    assert bool(spans) == any(tokenizer.holds(text, leaf) for leaf in leaves)
+    spans = spans_in(text, leaves)
+    assert bool(spans) == any(holds(text, leaf) for leaf in leaves)
     for begin, end in spans:
-        assert any(Tokenizer().holds(text[begin:end], leaf) for leaf in leaves)
+        assert any(holds(text[begin:end], leaf) for leaf in leaves)
         assert text[begin:end] == text[begin:end].strip()
     assert spans == sorted(spans)
 
@@ -124,7 +125,7 @@ def test_a_match_far_inside_a_long_text_is_found_where_it_is_said_to_be():
     text = "x " * 100_000 + "needle " + "y " * 100_000
     found = snippet_of(text, Word("needle"), near=200_000)
     assert marked(found) == ["needle"]
-    assert len(text) > LOOKED_AT
+    assert len(text) > WINDOW
 
 
 def test_a_wrong_guess_of_the_place_does_not_hide_the_match():
@@ -142,37 +143,35 @@ def test_lines_around_are_those_of_the_text():
 
 @given(st.text(max_size=40))
 def test_any_text_has_terms_and_a_snippet(text):
-    tokenizer = Tokenizer()
-    tokenizer.terms(text)
+    terms(text)
     snippet_of(text, Word(text or "x"), Phrase(text or "x"), width=10, context=2)
 
 
 @given(texts, st.lists(st.one_of(words, prefixes, phrases), min_size=1, max_size=3))
 def test_places_are_those_that_sqlite_marks(text, leaves):
-    found = Tokenizer().spans(text, leaves)
+    found = spans_in(text, leaves)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(match, "_ascii_sought", lambda _: None)
-        assert Tokenizer().spans(text, leaves) == found
-        patch.setattr(match, "_FEW_LONE", 0)
-        assert Tokenizer().spans(text, leaves) == found
-        patch.setattr(match, "as_letters", lambda _: None)
-        assert Tokenizer().spans(text, leaves) == found
+        patch.setattr(tokenizer, "_ascii_words", lambda _: None)
+        assert spans_in(text, leaves) == found
+        patch.setattr(tokenizer, "fold", lambda _: None)
+        terms.cache_clear()
+        assert spans_in(text, leaves) == found
 
 
 def test_a_phrase_that_begins_within_another_is_marked_too():
     for text in ("go go go", "go go go é", "go go go 漢"):
-        assert Tokenizer().spans(text, [Phrase("go go")]) == [(0, 8)]
-        assert Tokenizer().spans(text, [Phrase("go"), Word("g", True)]) == [(0, 2), (3, 5), (6, 8)]
+        assert spans_in(text, [Phrase("go go")]) == [(0, 8)]
+        assert spans_in(text, [Phrase("go"), Word("g", True)]) == [(0, 2), (3, 5), (6, 8)]
 
 
 def test_a_character_that_is_a_word_parts_others_and_stands_between_them():
     for text in ("go漢go", "go 漢 go", "go漢字go go", "go\x7f漢 go"):
-        assert not Tokenizer().holds(text.removesuffix(" go"), Phrase("go go"))
-        assert Tokenizer().holds(text, Word("go"))
-        assert Tokenizer().spans(text, [Word("g", True)])[0] == (0, 2)
-    assert Tokenizer().holds("go\x7fgo é漢", Phrase("go go"))
-    assert Tokenizer().spans("é go\x7fgo 漢", [Phrase("go go")]) == [(2, 7)]
-    assert Tokenizer().spans("\x7fか\x7fか", [Word("か")]) == [(1, 2), (3, 4)]
+        assert not holds(text.removesuffix(" go"), Phrase("go go"))
+        assert holds(text, Word("go"))
+        assert spans_in(text, [Word("g", True)])[0] == (0, 2)
+    assert holds("go\x7fgo é漢", Phrase("go go"))
+    assert spans_in("é go\x7fgo 漢", [Phrase("go go")]) == [(2, 7)]
+    assert spans_in("\x7fか\x7fか", [Word("か")]) == [(1, 2), (3, 4)]
 
 
 @settings(max_examples=examples(200))
@@ -186,11 +185,11 @@ def test_a_character_that_is_a_word_parts_others_and_stands_between_them():
 )
 def test_a_snippet_is_what_it_would_be_if_more_was_looked_at(text, begin, length, width):
     best = min(begin, len(text)), min(begin + length, len(text))
-    flat, *_, (one, other) = snippets._cut(text, best, width)
+    flat, *_, (one, other) = hits._cut(text, best, width)
     first, last = max(0, best[0] - 2 * width), min(len(text), best[1] + 2 * width)
-    whole = snippets._Flat(text[first:last])
+    whole = hits._Flat(text[first:last])
     span = whole.span((best[0] - first, best[1] - first))
-    wide = snippets._piece(whole.text, span, max(1, width))
+    wide = hits._piece(whole.text, span, max(1, width))
     assert flat.text[one:other] == whole.text[wide[0] : wide[1]]
     if (one, other) != wide:
         assert one > 0 < wide[0]
@@ -198,7 +197,7 @@ def test_a_snippet_is_what_it_would_be_if_more_was_looked_at(text, begin, length
 
 @given(st.text("ab \n\t\u2003漢", max_size=20))
 def test_every_character_has_its_place_on_the_one_line(text):
-    flat = snippets._Flat(text)
+    flat = hits._Flat(text)
     assert flat.text == " ".join(text.split())
     for at, each in enumerate(text):
         if not each.isspace():
@@ -212,17 +211,17 @@ def test_a_place_is_guessed_at_the_first_whole_word(text, terms):
     said = [each.start() for each in re.finditer(r"[^\W_]+", text) if each[0] in terms]
     inside = [text.find(each) for each in terms if each in text]
     phrases = [(each,) for each in terms]
-    assert snippets.first_place(text, phrases) == min(said or inside, default=None)
+    assert hits.first_place(text, phrases) == min(said or inside, default=None)
 
 
 def test_a_place_is_guessed_whatever_is_a_capital_letter():
     for text in ("é LOCK", "\u0130 LOCK", "É LOC\u212a", "LOCK", "\ud800 LOCK"):
-        assert snippets.first_place(text, [("lock",)]) == text.lower().index("lock")
-    assert snippets.first_place("é Ω", [("ω",)]) == 2
+        assert hits.first_place(text, [("lock",)]) == text.lower().index("lock")
+    assert hits.first_place("é Ω", [("ω",)]) == 2
 
 
 def test_a_place_is_guessed_where_the_whole_phrase_stands():
     text = "lock here, lock there; the lock-file is held, lock file"
-    assert snippets.first_place(text, [("lock", "file")]) == text.index("lock-file")
-    assert snippets.first_place(text, [("lock", "nowhere")]) == 0
-    assert snippets.first_place(text, [("nowhere",)]) is None
+    assert hits.first_place(text, [("lock", "file")]) == text.index("lock-file")
+    assert hits.first_place(text, [("lock", "nowhere")]) == 0
+    assert hits.first_place(text, [("nowhere",)]) is None

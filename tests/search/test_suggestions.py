@@ -109,13 +109,13 @@ def test_a_filter_that_something_meets_is_not_to_blame(retries):
 def test_few_words_may_be_beginnings(retries):
     texts, notes = told(found(retries, "config test"))
     assert texts == ["Configuration of tests"]
-    assert notes == ["no text has these whole words: words that begin so are shown"]
+    assert notes == ["no text has these whole words; showing words that begin with them"]
 
 
 def test_many_words_are_beginnings_only_if_one_was_never_said(retries):
     texts, notes = told(found(retries, "the retr is flak it never"))
     assert texts == ["The retry is flaky: it never waits. Mended in the uploader."]
-    assert notes == ["no text has these whole words: words that begin so are shown"]
+    assert notes == ["no text has these whole words; showing words that begin with them"]
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ def test_many_words_are_beginnings_only_if_one_was_never_said(retries):
     ],
 )
 def test_what_only_another_time_has_is_told(retries, query, options):
-    latest = ["texts of another time have this, the latest of 2026-11-01"]
+    latest = ["only texts from another time match, the latest from 2026-11-01"]
     assert told(found(retries, query, **options)) == ([], latest)
     assert told(found(retries, query, mask=str, **options)) == ([], [])
 
 
 def test_the_day_is_that_of_whoever_asks(retries):
     document = search(retries, "flaky since:3d", now=NOW, zone=ZoneInfo("Pacific/Kiritimati"))
-    assert document.notes == ["texts of another time have this, the latest of 2026-11-02"]
+    assert document.notes == ["only texts from another time match, the latest from 2026-11-02"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from turnlog.errors import IndexUnavailable
 from turnlog.index.connection import Index, open_fresh
 from turnlog.index.database import open_for_reading
 from turnlog.index.fallback import Fallback
-from turnlog.index.refresh.result import Progress, RefreshResult, Stage
+from turnlog.index.refresh.refresh import Progress, RefreshResult, Stage
 
 __all__ = [
     "Fallback",
@@ -59,9 +59,9 @@ def refresh(
     except IndexUnavailable as error:
         if rebuild:
             raise
-        from turnlog.index.fallback import refreshed_otherwise
+        from turnlog.index.fallback import fall_back
 
-        result = refreshed_otherwise(homes, error, stage="text", fallback="read")
+        result = fall_back(homes, error, stage="text", fallback="read")
         if result.notices:
             raise
         return result

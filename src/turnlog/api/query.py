@@ -53,12 +53,12 @@ from turnlog.query.sql import (
     run_sql,
     schema,
 )
-from turnlog.search.budget import PATIENCE_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
+from turnlog.search.regex import BUDGET_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
 
 __all__ = [
+    "BUDGET_SECONDS",
     "MOST_ROWS",
     "MOST_STATEMENT_BYTES",
-    "PATIENCE_SECONDS",
     "RESOURCES",
     "SLOW_PATTERN",
     "TOOK_TOO_LONG",

@@ -9,8 +9,17 @@ The document is the one that ``turnlog search`` prints with ``--json``.
 from __future__ import annotations
 
 from turnlog.search.hits import Hit
-from turnlog.search.language import FieldFilter, Node, Not, SearchQuery, filters_of, parse
-from turnlog.search.match import Tokenizer, conjuncts, joined, wordless
+from turnlog.search.language import (
+    FieldFilter,
+    Node,
+    Not,
+    SearchQuery,
+    conjuncts,
+    filters_of,
+    joined,
+    parse,
+)
+from turnlog.search.scan import literal_of
 from turnlog.search.search import SearchDocument, search
 
 __all__ = [
@@ -35,4 +44,4 @@ def narrow(query: SearchQuery, *nodes: Node) -> SearchQuery:
 
 def has_words(query: SearchQuery) -> bool:
     """Return whether the index can answer *query*; text without words is found by a scan."""
-    return wordless(query.tree, Tokenizer()) is None
+    return literal_of(query.tree) is None

@@ -36,9 +36,8 @@ from turnlog.catalog.sessions import Keepings, SessionRow
 from turnlog.errors import UsageError
 from turnlog.formats import Home
 from turnlog.formats.projects import expand_path, is_within
-from turnlog.index.conditions import IS_CALL
 from turnlog.index.connection import Index
-from turnlog.index.ids import instant_at
+from turnlog.index.ids import IS_CALL, instant_at
 from turnlog.keep.archive.archives import Archives
 from turnlog.sessions.state import Running, SessionState, State, running_sessions
 

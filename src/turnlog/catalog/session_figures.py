@@ -18,9 +18,8 @@ from msgspec import Struct
 
 from turnlog.catalog.pages import COUNTERS, models_in, session_costs_sql
 from turnlog.errors import NotFound
-from turnlog.index.conditions import IS_CALL
 from turnlog.index.connection import Index
-from turnlog.index.ids import SUBAGENT, instant_at, long_uuid
+from turnlog.index.ids import IS_CALL, SUBAGENT, instant_at, long_uuid
 
 _SESSION: Final = """
 SELECT s.session, s.home, p.path, s.title, s.tag, s.git_branch, s.version, s.layout, s.started_at,

@@ -113,7 +113,7 @@ def _exit(code: int) -> None:
 
 def _leave(code: int) -> None:
     if fallback := sys.modules.get("turnlog.index.fallback"):
-        fallback.tidy_up()
+        fallback.delete_temporary_indexes()
     os._exit(code)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from turnlog.api.index import Index
     from turnlog.formats import Home
     from turnlog.index.fallback import Fallback
-    from turnlog.index.refresh.result import RefreshResult, Stage
+    from turnlog.index.refresh.refresh import RefreshResult, Stage
     from turnlog.pricing.cost import Prices
 
 
@@ -40,10 +40,10 @@ def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> RefreshResult:
         except IndexUnavailable as error:
             if rebuild:
                 raise
-            from turnlog.index.fallback import refreshed_otherwise
+            from turnlog.index.fallback import fall_back
 
             # An index that cannot be written is no failure if there is nothing new.
-            done = refreshed_otherwise(homes, error, stage="text", fallback="read")
+            done = fall_back(homes, error, stage="text", fallback="read")
             if done.notices:
                 raise
             return done

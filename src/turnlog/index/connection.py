@@ -1,75 +1,93 @@
-"""The way into the index for those who ask: refreshed first, unless told not to, and read only.
+"""Open the index for reading, refreshed first.
 
     with open_fresh(homes) as index:
         index.db.execute("SELECT …")
         index.texts(record)
 
-It is one state of the index, from the first question until it is closed, whoever refreshes the
-index meanwhile: an answer is put together from many statements, and they must agree. Nobody keeps
-one open for long: what is written meanwhile has to wait in the write-ahead log.
+An open index is one state, whatever is written meanwhile: an answer takes many statements, and they
+must agree. Close it soon, since newer writes have to wait in the write-ahead log.
 
-Text is not stored, so it is read back from the log where its record stands. A log that vanished or
-was rewritten since gives nothing, and the next refresh notices.
+The index stores no text. Records are read from their logs; one whose log was deleted or rewritten
+reads as None, and the next refresh notices.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from turnlog.errors import BrokenIndex, IndexUnavailable
+from turnlog.errors import BrokenIndex, IndexUnavailable, TurnlogError
 from turnlog.index.database import index_path, is_broken, open_for_reading
 from turnlog.index.freshness import Freshness, changed_logs, has_leftovers
-from turnlog.storage import Closing
+from turnlog.index.ids import BESIDE, OFFSET_BITS
+from turnlog.index.texts import Text, texts_of
+from turnlog.records.codec import decode
+from turnlog.records.damage import Damage
+from turnlog.storage.blobs import whole_line
+from turnlog.storage.reader import Placed, read_log
+from turnlog.storage.sources import Seekable, open_source
 
-if TYPE_CHECKING:  # The rest is imported when it is needed: most questions find a fresh index.
+if TYPE_CHECKING:  # Imported when needed: mostly the index is fresh.
+    from typing import Self
+
     from turnlog.formats import Home
     from turnlog.index.fallback import Fallback
-    from turnlog.index.record_lookup import ReadBack
-    from turnlog.index.refresh.result import Progress, RefreshResult, Stage
-    from turnlog.index.texts import Text
+    from turnlog.index.refresh.refresh import Progress, RefreshResult, Stage
     from turnlog.records.record import Record
 
+_OFFSETS: Final = (1 << OFFSET_BITS) - 1
+_MOST_OPEN: Final = 16
+_REBUILD: Final = "rebuild it with: turnlog refresh --rebuild"
 
-class Index(Closing):
-    """One state of an index, to be read. *refreshed* says what was read before, if anything was."""
+
+class Index:
+    """One state of an index; *refreshed* is the result of the refresh before it, if any.
+
+    Some logs stay open once they were read from, since records are mostly read from few logs.
+    """
 
     is_masked = False
-    """Whether texts are read back without words that the index knows, since those are secrets."""
+    """Whether records are masked when they are read, so that words in the index may be secret."""
 
     def __init__(self, db: sqlite3.Connection, refreshed: RefreshResult | None = None) -> None:
         self.db = db
         self.refreshed = refreshed
-
-    @cached_property
-    def _back(self) -> ReadBack:
-        from turnlog.index.record_lookup import ReadBack
-
-        return ReadBack(self.db)
+        self._logs: dict[int, tuple[str, str, str]] = {}
+        self._open: dict[int, Seekable] = {}
 
     def shown(self, text: str) -> str:
-        """Return what may be known of a *text* that the index itself holds, such as a title."""
+        """Return *text*, which is stored in the index, as it may be shown."""
         return text
 
     def place(self, record: int) -> tuple[str, int]:
         """Return the log and the offset of a record."""
-        return self._back.place(record)
+        return self._log(record >> OFFSET_BITS)[0], record & _OFFSETS
 
     def length(self, record: int) -> int | None:
-        """Return how long a record is; None if the index does not know it."""
-        return self._back.length(record)
+        """Return the length of a record, or None if the index does not have it."""
+        row = self.db.execute("SELECT length FROM records WHERE id = ?", (record,)).fetchone()
+        return None if row is None else int(row[0])
 
     def raw(self, record: int, length: int | None = None) -> bytes | None:
-        """Read a record's bytes from its log; None if they are not there any more."""
-        return self._back.raw(record, length)
+        """Read a record's bytes from its log; None if they are gone."""
+        length = self.length(record) if length is None else length
+        if length is None:
+            return None
+        log, offset = record >> OFFSET_BITS, record & _OFFSETS
+        path = self._log(log)[0]
+        try:
+            source = self._open.get(log) or self._open_log(log, path)
+            if source is None:
+                return _read_unseekable(path, offset)
+            data = source.read_at(length, offset)
+            whole = whole_line(path, data) if len(data) == length else None
+            return None if isinstance(whole, Damage) else whole
+        except (TurnlogError, OSError):
+            return None
 
     def record(self, record: int, length: int | None = None) -> Record | None:
-        """Read a record from its log; None if it is not there any more."""
-        from turnlog.records.codec import decode
-        from turnlog.records.damage import Damage
-
+        """Read a record from its log; None if it is gone."""
         data = self.raw(record, length)
         found = None if data is None else decode(data)
         return None if isinstance(found, Damage) else found
@@ -77,33 +95,66 @@ class Index(Closing):
     def texts(self, record: int, length: int | None = None) -> list[Text]:
         """Read the texts of a record from its log."""
         data = self.raw(record, length)
-        return [] if data is None else self._back.texts_in(data, record)
+        if data is None:
+            return []
+        _, layout, kind = self._log(record >> OFFSET_BITS)
+        if layout == BESIDE:
+            from turnlog.index.side_files import texts_of_side
 
-    def let_go(self) -> None:
-        """Close the logs that were read from; they are opened again when they are needed."""
-        if "_back" in self.__dict__:
-            self._back.close()
+            return texts_of_side(kind, data)
+        found = decode(data)
+        return [] if isinstance(found, Damage) else texts_of(found)
+
+    def close_logs(self) -> None:
+        """Close the logs that were read from; they are opened again when needed."""
+        for source in self._open.values():
+            source.close()
+        self._open.clear()
 
     def close(self) -> None:
-        self.let_go()
+        self.close_logs()
         self.db.close()
 
-    def __exit__(self, *error: object) -> None:
-        """Close it; if it was found to be broken while it was read, say so and what helps."""
-        path = self._path()
-        super().__exit__(*error)
-        if type(error[1]) is sqlite3.DatabaseError and is_broken(error[1]):
-            raise BrokenIndex(
-                f"the index is broken: {error[1]}",
-                path=path,
-                hint="make it anew with: turnlog refresh --rebuild",
-            ) from error[1]
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        """Close the index; raise BrokenIndex if it turned out to be broken while it was read."""
+        broken = type(error) is sqlite3.DatabaseError and is_broken(error)
+        path = self._path() if broken else ""
+        self.close()
+        if broken:
+            raise BrokenIndex(f"the index is broken: {error}", path=path, hint=_REBUILD) from error
 
     def _path(self) -> str:
         try:
             return str(self.db.execute("PRAGMA database_list").fetchone()[2])
         except sqlite3.Error:
             return ""
+
+    def _log(self, log: int) -> tuple[str, str, str]:
+        """Return the path, layout and kind of a log."""
+        known = self._logs.get(log)
+        if known is None:
+            query = "SELECT path, layout, kind FROM logs WHERE id = ?"
+            known = self._logs[log] = self.db.execute(query, (log,)).fetchone() or ("", "", "")
+        return known
+
+    def _open_log(self, log: int, path: str) -> Seekable | None:
+        if len(self._open) >= _MOST_OPEN:
+            self._open.pop(next(iter(self._open))).close()
+        source = open_source(path)
+        if not isinstance(source, Seekable):
+            source.close()
+            return None
+        self._open[log] = source
+        return source
+
+
+def _read_unseekable(path: str, offset: int) -> bytes | None:
+    with read_log(path, start=offset) as reader:
+        item = next(reader, None)
+    return item.record.raw if isinstance(item, Placed) and item.offset == offset else None
 
 
 def open_fresh(
@@ -114,31 +165,33 @@ def open_fresh(
     progress: Progress | None = None,
     fallback: Fallback = "made",
 ) -> Index:
-    """Open the index of *homes*, refreshed first; as it is, if *is_stale_allowed* and it exists.
+    """Open the index of *homes*, refreshed; with *is_stale_allowed* as it is, if it exists.
 
-    Where it cannot be written, *fallback* tells what serves instead; if nothing does, it raises.
+    If the index cannot be written, *fallback* says what to use instead.
     """
     db = open_for_reading(homes)
     refreshed = changed = None
-    if db is not None and not is_stale_allowed and (changed := _changed(db, stage)) != []:
-        db.close()
-        db = None
+    if db is not None and not is_stale_allowed:
+        try:
+            if not has_leftovers(db):
+                changed = changed_logs(db, usage_only=stage == "usage")
+        except sqlite3.Error:
+            changed = None  # The refresh will report it.
+        if changed != []:
+            db.close()
+            db = None
     if db is None:
-        refreshed = refreshed_if_possible(
+        refreshed = refresh_or_fall_back(
             homes, stage=stage, progress=progress, look=Freshness(changed), fallback=fallback
         )
         db = open_for_reading(homes)
     if db is None:
-        raise IndexUnavailable(
-            "the index cannot be read",
-            path=index_path(homes),
-            hint="make it anew with: turnlog refresh --rebuild",
-        )
-    db.execute("BEGIN")  # One state for all that is asked; closing it ends this.
+        raise IndexUnavailable("the index cannot be read", path=index_path(homes), hint=_REBUILD)
+    db.execute("BEGIN")  # One state until it is closed.
     return Index(db, refreshed)
 
 
-def refreshed_if_possible(
+def refresh_or_fall_back(
     homes: Sequence[Home],
     *,
     stage: Stage = "text",
@@ -146,20 +199,12 @@ def refreshed_if_possible(
     look: Freshness | None = None,
     fallback: Fallback = "made",
 ) -> RefreshResult:
-    """Refresh the index; where it cannot be written, see to what serves instead."""
+    """Refresh the index; if it cannot be written, provide the *fallback*."""
     from turnlog.index.refresh.refresh import refresh
 
     try:
         return refresh(homes, stage=stage, progress=progress, look=look)
     except IndexUnavailable as error:
-        from turnlog.index.fallback import refreshed_otherwise
+        from turnlog.index.fallback import fall_back
 
-        return refreshed_otherwise(homes, error, stage=stage, fallback=fallback, progress=progress)
-
-
-def _changed(db: sqlite3.Connection, stage: Stage) -> list[str] | None:
-    """List the logs that changed; None if only a refresh can tell."""
-    try:
-        return None if has_leftovers(db) else changed_logs(db, usage_only=stage == "usage")
-    except sqlite3.Error:
-        return None  # The refresh will say what is wrong with it.
+        return fall_back(homes, error, stage=stage, fallback=fallback, progress=progress)

@@ -1,10 +1,8 @@
-"""The file itself: where it lies, how it is opened, and what happens when it is not in order.
+"""The SQLite file of the index: create it, open it, and replace it when it is broken or too old.
 
-One index for each set of homes, in turnlog's own home, readable by its owner only. An index that an
-older turnlog made, or that is broken, is moved aside and made anew; one of a newer turnlog is
-refused. Readers never wait for a writer, and nobody who writes a log waits for either.
-
-Text that SQLite can hold: UTF-8. JSON can spell others, and files can be named by others.
+There is one index for each set of homes, in turnlog's own home, readable by its owner only. An
+index that is broken or was made by an older turnlog is moved aside and rebuilt; one made by a newer
+turnlog is an error. Readers never wait for a writer, and writing a log waits for neither.
 """
 
 from __future__ import annotations
@@ -19,29 +17,26 @@ from typing import Any, Final, TypeVar
 
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
 from turnlog.formats.homes import Home
-from turnlog.index.freshness import MARK, VERSION, path_of_index, uri_of
+from turnlog.index.freshness import MARK, VERSION, is_ours, path_of_index, uri_of
 from turnlog.text import utf8_safe
 
 T = TypeVar("T")
 
+TEXT_BYTES_AT_ONCE: Final = 32 * 1024 * 1024
+"""How much text one transaction writes. The full-text tables hold it in memory until then."""
+LAST_INDEX: Final = "records_with_error"
+"""The last index that indexes.sql creates: if it exists, all do."""
+
 _BUSY_MS: Final = 30_000
 _CACHE_KIB: Final = 32 * 1024
-# Rarely: each checkpoint waits for the disk.
+# Seldom, since each checkpoint waits for the disk.
 _CHECKPOINT_PAGES: Final = 16 * 1024
-
-LAST_INDEX: Final = "records_with_error"
-"""The last that indexes.sql makes: where it is, all others are."""
-TEXT_BYTES_AT_ONCE: Final = 32 * 1024 * 1024
-"""So much text goes into one transaction. The full-text tables hold it in memory until its end."""
 _MERGED_SEGMENTS: Final = 8
-# SQLite takes at least that many parameters.
-_PARAMETERS: Final = 500
-# With less than this SQLite cannot even begin.
+_MOST_PARAMETERS: Final = 500
+# With less, SQLite cannot even create a file.
 _LEAST_FREE_BYTES: Final = 64 * 1024
 
-# What SQLite says of a file that cannot be mended.
 _BROKEN_CODES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-# And of a directory in which it can make no file, or a disk that has no room for one.
 _UNWRITABLE_CODES: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
 _BROKEN: Final = (
     "malformed",
@@ -52,13 +47,14 @@ _BROKEN: Final = (
     "vtable constructor failed",
     "decode to UTF-8",
 )
-# What SQLite says of a table or a column that is called otherwise.
+# Messages about a missing table or column.
 _MISSING: Final = ("no such", "has no column named", "values were supplied")
+_REASONS: Final = {"broken": "broken", "older": "made by an older turnlog"}
 
 
 def index_path(homes: Sequence[Home]) -> Path:
-    """Return where the index of *homes* lies, whether or not it exists."""
-    return Path(path_of_index([os.fspath(home) for home in homes]))
+    """Return the path of the index of *homes*, whether or not it exists."""
+    return Path(path_of_index(homes))
 
 
 def open_index(
@@ -67,9 +63,9 @@ def open_index(
     notices: list[str] | None = None,
     opened: sqlite3.Connection | None = None,
 ) -> sqlite3.Connection:
-    """Open the index of *homes* for writing, making it if there is none that can be used.
+    """Open the index of *homes* for writing; create it if there is none that can be used.
 
-    If it is *opened* already, it only learns how to write.
+    An already *opened* connection is only set up for writing.
     """
     path = index_path(homes)
     try:
@@ -93,20 +89,34 @@ def open_index(
 
 def open_for_reading(homes: Sequence[Home]) -> sqlite3.Connection | None:
     """Open the index of *homes* as it is; None if there is none that can be read."""
-    path = index_path(homes)
-    if not os.path.isfile(path):  # It says no, too, of what nobody may look at.
+    path = path_of_index(homes)
+    if not os.path.isfile(path):  # Also false without permission to look.
         return None
     try:
-        return _readable(path)
+        return _open_readonly(path)
     except sqlite3.Error as error:
-        return _opened_as_it_lies(path, error)
+        return _open_immutable(path, error)
 
 
-def _readable(path: Path, more: str = "") -> sqlite3.Connection | None:
-    """Open the index at *path* for reading; None if another version made it."""
-    connection = _connect(path, read_only=True, more=more)
+def open_again(path: str) -> sqlite3.Connection:
+    """Open the index at *path*, which is open already, once more for reading."""
     try:
-        if _state_of(connection) == VERSION:
+        connection = _open_readonly(path)
+    except sqlite3.OperationalError as error:
+        connection = _open_immutable(path, error)
+        if connection is None:
+            raise
+    if connection is None:
+        raise BrokenIndex("the index was replaced", path=path, hint="try again")
+    return connection
+
+
+def _open_readonly(path: str, more: str = "") -> sqlite3.Connection | None:
+    """Open the index at *path*; None if another version made it."""
+    uri = uri_of(path, "ro") + more
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_MS / 1000)
+    try:
+        if is_ours(connection):
             return connection
     except sqlite3.Error:
         connection.close()
@@ -115,40 +125,25 @@ def _readable(path: Path, more: str = "") -> sqlite3.Connection | None:
     return None
 
 
-def open_again(path: str) -> sqlite3.Connection:
-    """Open the index at *path*, which was read already, once more for reading."""
-    connection = _connect(Path(path), read_only=True)
-    try:
-        connection.execute("PRAGMA user_version")
-    except sqlite3.OperationalError as error:
-        connection.close()
-        unchanging = _opened_as_it_lies(Path(path), error)
-        if unchanging is None:
-            raise
-        connection = unchanging
-    return connection
+def _open_immutable(path: str, error: sqlite3.Error) -> sqlite3.Connection | None:
+    """Open an index in a directory that cannot be written, which is what *error* says.
 
-
-def _opened_as_it_lies(path: Path, error: sqlite3.Error) -> sqlite3.Connection | None:
-    """Open an index where nothing can be written beside it, as a file that nobody changes.
-
-    SQLite keeps a file of its own beside one with a write-ahead log, also if it only reads. Where
-    that cannot be, which is what *error* says then, and nothing waits in the log, it can be told to
-    do without.
+    SQLite creates a file next to a database with a write-ahead log, even to read it. If that is
+    impossible and the log is empty, it can be told that the database does not change.
     """
     if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _UNWRITABLE_CODES:
         return None
     try:
         if os.path.exists(wal := f"{path}-wal") and os.stat(wal).st_size:
             return None
-        return _readable(path, "&immutable=1")
+        return _open_readonly(path, "&immutable=1")
     except (sqlite3.Error, OSError):
         return None
 
 
 def _opened(path: Path, homes: Sequence[Home], notices: list[str] | None) -> sqlite3.Connection:
     for _ in range(3):
-        connection = _connect(path)
+        connection = _connect_writable(path)
         try:
             state = _state_of(connection)
             if state == 0:
@@ -165,22 +160,21 @@ def _opened(path: Path, homes: Sequence[Home], notices: list[str] | None) -> sql
         connection.close()
         if state > VERSION:
             raise IndexTooNew(
-                f"a later turnlog made the index (version {state}; this one knows {VERSION})",
+                f"a newer turnlog made the index (version {state}, expected {VERSION})",
                 path=path,
-                hint="update turnlog, or make another index with: turnlog refresh --rebuild",
+                hint="update turnlog, or rebuild the index with: turnlog refresh --rebuild",
             )
         move_aside(path, "older", notices)
-    raise BrokenIndex("the index breaks again and again", path=path, hint="the disk may be failing")
+    raise BrokenIndex("the index keeps breaking", path=path, hint="the disk may be failing")
 
 
-def _connect(path: Path, *, read_only: bool = False, more: str = "") -> sqlite3.Connection:
-    if not read_only and not path.exists():
+def _connect_writable(path: Path) -> sqlite3.Connection:
+    if not path.exists():
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    uri = uri_of(os.fspath(path), "ro" if read_only else "rw") + more
+    uri = uri_of(os.fspath(path), "rw")
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_MS / 1000)
-    if not read_only:
-        with suppress(sqlite3.DatabaseError):  # Told when it is first read.
-            connection.execute("PRAGMA journal_mode = WAL")
+    with suppress(sqlite3.DatabaseError):  # Reported on the first read.
+        connection.execute("PRAGMA journal_mode = WAL")
     return connection
 
 
@@ -203,7 +197,7 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
 
     with transaction(connection):
         if _state_of(connection):
-            return  # Another process was faster.
+            return  # Another process did it.
         for name in ("schema.sql", "views.sql"):
             for statement in _statements(files("turnlog.index").joinpath(name).read_text("utf-8")):
                 connection.execute(statement)
@@ -225,13 +219,13 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
 
 
 def has_indexes(connection: sqlite3.Connection) -> bool:
-    """Return whether the ways into the tables are there."""
+    """Return whether the indexes of indexes.sql exist."""
     query = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?)"
     return bool(connection.execute(query, (LAST_INDEX,)).fetchone()[0])
 
 
 def make_indexes(connection: sqlite3.Connection, *tables: str) -> None:
-    """Make the ways into *tables*, or into all, unless they are there."""
+    """Create the indexes on *tables*, or on all, unless they exist."""
     if has_indexes(connection):
         return
     from importlib.resources import files
@@ -243,14 +237,14 @@ def make_indexes(connection: sqlite3.Connection, *tables: str) -> None:
 
 
 def batches(keys: Sequence[T]) -> Iterator[list[T]]:
-    """Cut *keys* into as many as a statement takes."""
+    """Yield *keys* in parts that fit into the parameters of a statement."""
     rest = iter(keys)
-    while some := list(islice(rest, _PARAMETERS)):
-        yield some
+    while batch := list(islice(rest, _MOST_PARAMETERS)):
+        yield batch
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Cut a script into statements; executescript would commit the transaction it stands in."""
+    """Split a script into statements; executescript would commit the open transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -261,10 +255,7 @@ def _statements(script: str) -> Iterator[str]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the only writer's place; commit at the end, or undo everything.
-
-    Within another transaction it is a part of that one.
-    """
+    """Run a block in a write transaction, or as part of the one that is open."""
     if connection.in_transaction:
         yield
         return
@@ -279,7 +270,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def unavailable(path: Path, error: Exception) -> IndexUnavailable:
-    """Return the error that says that the index cannot be written, and why."""
+    """Return an IndexUnavailable that says why the index cannot be written."""
     return IndexUnavailable(
         f"the index cannot be written: {_why(path, error)}",
         path=path,
@@ -288,7 +279,7 @@ def unavailable(path: Path, error: Exception) -> IndexUnavailable:
 
 
 def _why(path: Path, error: Exception) -> str:
-    """Say what is the matter; SQLite says only that it could not open a file, or use it."""
+    """Return the reason for *error*; SQLite only says that it could not open or use a file."""
     from shutil import disk_usage
 
     if isinstance(error, OSError) and error.strerror:
@@ -302,50 +293,42 @@ def _why(path: Path, error: Exception) -> str:
 
 
 def is_broken(error: Exception) -> bool:
-    """Return whether an error says that the file itself is broken."""
+    """Return whether *error* means that the file itself is broken."""
     if isinstance(error, sqlite3.IntegrityError | ValueError):
-        return True  # Rows that cannot be, or folds that nobody packed.
+        return True  # Impossible rows, or packed values that cannot be decoded.
     if isinstance(error, sqlite3.OperationalError) and any(
         words in str(error) for words in _MISSING
     ):
-        return True  # The version says that it is there.
+        return True  # A file of this version has all tables.
     if not isinstance(error, sqlite3.DatabaseError):
         return False
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_SCHEMA:
-        return False  # Somebody made a way into a table just then.
+        return False  # Another process created an index just now.
     return code in _BROKEN_CODES or any(word in str(error) for word in _BROKEN)
 
 
-def is_intact(connection: sqlite3.Connection) -> bool:
-    """Look through the whole file for what is broken."""
-    try:
-        return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
-    except sqlite3.DatabaseError:
-        return False
-
-
 def move_aside(path: Path, why: str, notices: list[str] | None = None) -> None:
-    """Put an index that cannot be used where it is in nobody's way; one such is kept."""
+    """Rename an index that cannot be used; only the last one is kept."""
     aside = path.with_name(f"{path.stem}.{why}")
     for suffix in ("", "-wal", "-shm"):
-        with _to_be_changed(path):
+        with _changing(path):
             os.replace(f"{path}{suffix}", f"{aside}{suffix}")
     if notices is not None:
-        notices.append(f"the index was {_WHY.get(why, why)}: moved aside and made anew")
+        notices.append(f"the index was {_REASONS[why]}: moved aside and rebuilt")
 
 
 def remove_index(homes: Sequence[Home]) -> None:
-    """Delete the index; it is made anew when it is next needed."""
+    """Delete the index; it is rebuilt when it is next needed."""
     path = index_path(homes)
     for suffix in ("-wal", "-shm", ""):
-        with _to_be_changed(path):
+        with _changing(path):
             os.remove(f"{path}{suffix}")
 
 
 @contextmanager
-def _to_be_changed(path: Path) -> Iterator[None]:
-    """Pass over what is not there; say it if the directory of the index cannot be changed."""
+def _changing(path: Path) -> Iterator[None]:
+    """Ignore missing files; raise IndexUnavailable if the directory cannot be changed."""
     try:
         yield
     except FileNotFoundError:
@@ -354,22 +337,14 @@ def _to_be_changed(path: Path) -> Iterator[None]:
         raise unavailable(path, error) from None
 
 
-_WHY: Final = {"broken": "broken", "older": "made by an older turnlog"}
-
-
 def private_directory(path: Path) -> None:
-    """Make the directory of the index, and turnlog's home above it, for nobody else to read."""
-    for each in (path.parent, path):  # Further parents that mkdir makes are as open as all are.
-        each.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def is_valid_utf8(text: str) -> bool:
-    """Return whether UTF-8 can hold a text: JSON can spell others, and files be named by others."""
-    return bool(utf8_safe(text) == text)
+    """Create the directory of the index, and turnlog's home above it, for the owner only."""
+    for directory in (path.parent, path):  # mkdir gives further parents the usual mode.
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def utf8_safe_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row such that UTF-8 can hold it; nearly every one is so already."""
+    """Return *row* with texts that UTF-8 can encode; JSON and file names may have others."""
     for value in row:
         if isinstance(value, str) and not value.isascii():
             return tuple(utf8_safe(list(row)))

@@ -1,10 +1,10 @@
-"""An index that cannot be written: it is read as it is, or another one is made for this run.
+"""What to use when the index cannot be written: the index as it is, or a temporary one.
 
-A home may lie on a file system that is read only, or on a disk that is full. Where an index lies in
-it, that is what there is to read, and a notice says what it lacks. Where none does, one is made in
-a temporary directory, unless the logs are large: it goes with the process, and the next one would
-read them all again. ``path_of_index`` leads there as long as the process lives, so whoever asks
-again finds it, and a refresh brings it up to date like any other.
+A home may be on a read-only file system or a full disk. If it has an index, that is read as it is,
+with a notice about what is missing. Otherwise one is created in a temporary directory, unless the
+logs are large: it is deleted with the process, and the next one would have to read them all again.
+``path_of_index`` returns its path as long as the process lives, so it is found and refreshed like
+any other.
 """
 
 from __future__ import annotations
@@ -22,27 +22,26 @@ from typing import TYPE_CHECKING, Final, Literal
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
 from turnlog.formats import find_everywhere
 from turnlog.index.database import open_for_reading
-from turnlog.index.freshness import ELSEWHERE, has_leftovers, path_of_index
+from turnlog.index.freshness import TEMPORARY, has_leftovers, path_of_index
 from turnlog.index.refresh.plan import changed_among, known_logs, look
-from turnlog.index.refresh.refresh import refresh
-from turnlog.index.refresh.result import RefreshResult
+from turnlog.index.refresh.refresh import RefreshResult, refresh
 from turnlog.index.side_files import side_files_of
 
 if TYPE_CHECKING:
     from turnlog.formats import Home
-    from turnlog.index.refresh.result import Progress, Stage
+    from turnlog.index.refresh.refresh import Progress, Stage
 
 Fallback = Literal["made", "read", "none"]
-"""What serves instead: an index that is read as it is or made for this run, one that is there to be
-read, or none at all."""
+"""What to use instead: the index as it is or a temporary one, only the index as it is, or
+nothing."""
 
 MOST_BYTES: Final = 256_000_000
-"""Larger logs are not read for one run alone: this takes some five seconds and 50 MB of disk."""
-_MADE: list[tuple[str, int]] = []
-_HINT: Final = "set TURNLOG_HOME to a directory that can be written"
+"""Larger logs are not read for one run: that takes about five seconds and 50 MB of disk."""
+_HINT: Final = "set TURNLOG_HOME to a writable directory"
+_made: list[tuple[str, int]] = []
 
 
-def refreshed_otherwise(
+def fall_back(
     homes: Sequence[Home],
     error: IndexUnavailable,
     *,
@@ -50,13 +49,13 @@ def refreshed_otherwise(
     fallback: Fallback,
     progress: Progress | None = None,
 ) -> RefreshResult:
-    """Say what the index lacks that could not be refreshed for *error*, or make one elsewhere."""
+    """Return what the index lacks that could not be refreshed, or create a temporary one."""
     if (
         fallback != "none"
         and _is_unwritable(error)
-        and (found := _lacking(homes, stage)) is not None
+        and (counted := _lacking(homes, stage)) is not None
     ):
-        logs, lacks = found
+        logs, lacks = counted
         return RefreshResult(logs=logs, notices=[f"{error.message}; {lacks}"] if lacks else [])
     if fallback != "made":
         raise error
@@ -70,7 +69,7 @@ def make_temporary_index(
     stage: Stage = "text",
     progress: Progress | None = None,
 ) -> RefreshResult:
-    """Make the index of *homes* in a temporary directory, since it has to do without its place."""
+    """Create the index of *homes* in a temporary directory."""
     if not _is_unwritable(error):
         raise error
     size_bytes = sum(_size_bytes(os.fspath(log.path)) for log in find_everywhere(homes))
@@ -82,18 +81,17 @@ def make_temporary_index(
             path=error.path,
             hint=_HINT,
         ) from error
-    names = [os.fspath(home) for home in homes]
-    place = path_of_index(names)
+    path = path_of_index(homes)
     try:
         directory = tempfile.mkdtemp(prefix="turnlog-")
     except OSError:
-        raise error from None  # There is no room anywhere.
-    _MADE.append((directory, os.getpid()))
-    ELSEWHERE[place] = os.path.join(directory, os.path.basename(place))
+        raise error from None
+    _made.append((directory, os.getpid()))
+    TEMPORARY[path] = os.path.join(directory, os.path.basename(path))
     try:
         done = refresh(homes, stage=stage, progress=progress)
     except IndexUnavailable:
-        del ELSEWHERE[place]
+        del TEMPORARY[path]
         shutil.rmtree(directory, ignore_errors=True)
         raise error from None
     done.notices.append(f"{error.message}; one was made for this run alone: {_HINT}")
@@ -101,12 +99,12 @@ def make_temporary_index(
 
 
 def is_temporary(homes: Sequence[Home]) -> bool:
-    """Return whether the index of *homes* was made for this run alone."""
-    return path_of_index([os.fspath(home) for home in homes]) in ELSEWHERE.values()
+    """Return whether the index of *homes* is a temporary one."""
+    return path_of_index(homes) in TEMPORARY.values()
 
 
 def _lacking(homes: Sequence[Home], stage: Stage) -> tuple[int, str] | None:
-    """Count the logs and say what the index lacks, "" if nothing; None if none could be read."""
+    """Return the number of logs and what the index lacks ("" for nothing); None if unreadable."""
     db = open_for_reading(homes)
     if db is None:
         return None
@@ -114,23 +112,22 @@ def _lacking(homes: Sequence[Home], stage: Stage) -> tuple[int, str] | None:
     with closing(db):
         try:
             known = known_logs(db)
-            is_cut_off = has_leftovers(db)
+            is_interrupted = has_leftovers(db)
         except sqlite3.Error:
             return None
     marks = (entry.usage if usage_only else entry.text for entry in known.values())
     if all(mark.size_bytes < 0 for mark in marks):
-        return None  # It was made for other questions, and has nothing for these.
+        return None  # Nothing was read for this stage yet.
     side = () if usage_only else side_files_of(homes, {})
     seen = look(chain(find_everywhere(homes), side))
     changed = sum(1 for _ in changed_among(seen, known, usage_only=usage_only))
-    lacks = "it is read as it is, though a refresh was cut off" if is_cut_off else ""
+    lacks = "it is read as it is, though a refresh was cut off" if is_interrupted else ""
     if changed:
         lacks = f"it is read as it is, without what is new in {changed:,} of {len(seen):,} logs"
     return len(seen), lacks
 
 
 def _is_unwritable(error: IndexUnavailable) -> bool:
-    """Return whether that is all: an index that is broken or too new has another way out."""
     return not isinstance(error, IndexTooNew | BrokenIndex)
 
 
@@ -142,8 +139,8 @@ def _size_bytes(path: str) -> int:
 
 
 @atexit.register
-def tidy_up() -> None:
-    """Remove what was made for this run; for those as well who leave without more ado."""
-    for directory, made_by in _MADE:
-        if made_by == os.getpid():  # A child that was forked ends earlier.
+def delete_temporary_indexes() -> None:
+    """Delete the temporary indexes of this process; also called before ``os._exit``."""
+    for directory, made_by in _made:
+        if made_by == os.getpid():  # Not in a forked child.
             shutil.rmtree(directory, ignore_errors=True)

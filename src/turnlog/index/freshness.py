@@ -1,9 +1,9 @@
-"""Is the index up to date? Told by one `stat` for every log and directory, and nothing else.
+"""Check whether the index is up to date, by one ``stat`` for every log and directory.
 
-A log appears or vanishes only if its directory changes, so directories whose time is still the same
-need not be listed again. A time that was recent when it was noted proves nothing: something may
-have changed within the same tick of the clock. Small on purpose: every command that asks the index
-asks this first.
+A log appears or disappears only if its directory changes, so directories with an unchanged mtime
+need not be listed again. An mtime that was recent when it was stored proves nothing: something may
+have changed within the same tick of the clock. Every command that uses the index runs this first,
+so it imports little.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from turnlog.formats.home_paths import turnlog_home_path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable
 
 VERSION = 10
 MARK = 0x7475726E  # "turn"
 
-ELSEWHERE: dict[str, str] = {}
-"""Where indexes lie in this run that could not be made in their own place: see ``unwritable``."""
+TEMPORARY: dict[str, str] = {}
+"""Indexes of this process that could not be created in their usual place: see ``fallback``."""
 
-# Younger than this, a directory's time is not trusted.
+# The mtime of a directory that changed more recently is not trusted.
 _SETTLED_NS = 2_000_000_000
 
 
-def path_of_index(homes: list[str]) -> str:
-    """Return where the index of *homes* lies, whether or not it exists."""
-    true = sorted({os.path.realpath(home) for home in homes})
-    name = "\0".join(true).encode(errors="surrogateescape")
+def path_of_index(homes: Iterable[str | os.PathLike[str]]) -> str:
+    """Return the path of the index of *homes*, whether or not it exists."""
+    paths = sorted({os.path.realpath(home) for home in homes})
+    name = "\0".join(paths).encode(errors="surrogateescape")
     digest = f"{crc32(name):08x}{crc32(name[::-1]):08x}"
-    place = os.path.join(turnlog_home_path(), "index", f"{digest}.sqlite")
-    return ELSEWHERE.get(place, place)
+    path = os.path.join(turnlog_home_path(), "index", f"{digest}.sqlite")
+    return TEMPORARY.get(path, path)
 
 
-def logs_if_fresh(homes: list[str]) -> int | None:
-    """Count the logs of *homes*; None if their index is not up to date, or not to be had."""
+def logs_if_fresh(homes: Iterable[str | os.PathLike[str]]) -> int | None:
+    """Return the number of logs of *homes*, or None if their index is missing or stale."""
     look = Freshness()
     look.open_at(path_of_index(homes), "ro")
     look.close()
@@ -45,10 +46,10 @@ def logs_if_fresh(homes: list[str]) -> int | None:
 
 
 class Freshness:
-    """What a look at an index found: how many logs it has, and which of them changed.
+    """The result of a look at an index: how many logs it has, and which of them changed.
 
-    The index stays open for a refresh to go on with. Whoever closes it last writes back what waits
-    in the write-ahead log, and waits for the disk; whoever ends without closing it does not.
+    The index stays open for a refresh. The last process to close it writes back the write-ahead log
+    and waits for the disk; a process that exits without closing it does not.
     """
 
     def __init__(self, changed: list[str] | None = None) -> None:
@@ -59,12 +60,12 @@ class Freshness:
         self._file: tuple[int, int] | None = None
 
     def open_at(self, path: str, mode: str = "rw") -> None:
-        """Open the index at *path*, if there is one; a *mode* of "ro" is no good for a refresh."""
+        """Open the index at *path*, if there is one; a refresh needs *mode* "rw"."""
         self._file = _file_at(path)
         if self._file is None:
             return
         try:
-            # Not before it is needed, and without the rest of sqlite3, which takes long to import.
+            # Imported when needed, and without the rest of sqlite3, which is slow to import.
             from _sqlite3 import Error, connect  # noqa: PLC0415
         except ImportError:
             from sqlite3 import Error, connect  # noqa: PLC0415
@@ -81,7 +82,7 @@ class Freshness:
             self.changed = self._file = None
 
     def opened(self, path: str) -> sqlite3.Connection | None:
-        """Return the open index, if it can be used and still is the one that lies at *path*."""
+        """Return the open index, if it can be used and is still the file at *path*."""
         if self.db is None or self._file is None or self._file != _file_at(path):
             return None
         return self.db if is_ours(self.db) else None
@@ -92,20 +93,20 @@ class Freshness:
             self.db = None
 
 
-def look_at(homes: list[str]) -> Freshness:
-    """Look which logs of *homes* their index does not know as they are."""
+def look_at(homes: Iterable[str | os.PathLike[str]]) -> Freshness:
+    """Open the index of *homes* and return which logs changed since it was refreshed."""
     look = Freshness()
     look.open_at(path_of_index(homes))
     return look
 
 
 def _file_at(path: str) -> tuple[int, int] | None:
-    """Return which file lies at *path*; None if none does."""
+    """Return the device and inode of *path*, or None."""
     try:
-        there = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return there.st_dev, there.st_ino
+    return status.st_dev, status.st_ino
 
 
 def is_ours(db: sqlite3.Connection) -> bool:
@@ -115,7 +116,7 @@ def is_ours(db: sqlite3.Connection) -> bool:
 
 
 def uri_of(path: str, mode: str) -> str:
-    """Name the index at *path* as SQLite wants it, to be opened in this *mode*."""
+    """Return the URI with which SQLite opens *path* in *mode*."""
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return f"file:{quoted}?mode={mode}"
 
@@ -146,8 +147,7 @@ def changed_logs(db: sqlite3.Connection, *, usage_only: bool = False) -> list[st
 
 
 def has_walked(db: sqlite3.Connection, *, usage_only: bool) -> bool:
-    """Tell whether the index knows all logs, as far as directories that are unchanged can tell."""
-    # Not counted: the first few rows tell.
+    """Return whether the index knows the directories of all logs."""
     of_logs, beside = db.execute(
         "SELECT EXISTS (SELECT 1 FROM directories WHERE NOT is_beside),"
         " EXISTS (SELECT 1 FROM directories WHERE is_beside)"
@@ -156,29 +156,28 @@ def has_walked(db: sqlite3.Connection, *, usage_only: bool) -> bool:
 
 
 def has_leftovers(db: sqlite3.Connection) -> bool:
-    """Return whether a refresh was cut off before it had finished."""
+    """Return whether a refresh was interrupted."""
     query = "SELECT EXISTS (SELECT 1 FROM unsettled) OR EXISTS (SELECT 1 FROM unnoted)"
     return bool(db.execute(query).fetchone()[0])
 
 
 def note_directories(
-    db: sqlite3.Connection, found: dict[str, int], now_ns: int, *, is_beside: bool
+    db: sqlite3.Connection, times: dict[str, int], now_ns: int, *, is_beside: bool
 ) -> None:
-    """Note the times of directories as they were before they were listed.
+    """Store the mtimes that directories had before they were listed.
 
-    If one is too young to be trusted, or its name is no text, none is noted: the next refresh walks
-    again.
+    If one is too recent, or its name is not UTF-8, none is stored: the next refresh walks again.
     """
-    is_young = any(mtime_ns >= now_ns - _SETTLED_NS for mtime_ns in found.values())
-    if is_young or "".join(found).encode(errors="replace").decode() != "".join(found):
-        found = {}
+    is_recent = any(mtime_ns >= now_ns - _SETTLED_NS for mtime_ns in times.values())
+    if is_recent or "".join(times).encode(errors="replace").decode() != "".join(times):
+        times = {}
     query = "SELECT path, mtime_ns FROM directories WHERE is_beside = ?"
-    if dict(db.execute(query, (is_beside,))) == found:
+    if dict(db.execute(query, (is_beside,))) == times:
         return
     db.execute("BEGIN IMMEDIATE")
     db.execute("DELETE FROM directories WHERE is_beside = ?", (is_beside,))
     db.executemany(
         "INSERT OR IGNORE INTO directories VALUES (?, ?, ?)",
-        ((path, mtime_ns, is_beside) for path, mtime_ns in found.items()),
+        ((path, mtime_ns, is_beside) for path, mtime_ns in times.items()),
     )
     db.execute("COMMIT")

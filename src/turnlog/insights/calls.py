@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from turnlog.index.conditions import IS_CALL
 from turnlog.index.connection import Index
+from turnlog.index.ids import IS_CALL
 from turnlog.insights.scope import Evidence, Places, Scope, conditions, names_of, part_of
 
 LEAST: Final = 3

@@ -12,9 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, structs
 
-from turnlog.index.conditions import IS_BESIDE
 from turnlog.index.connection import Index
-from turnlog.index.ids import instant_at
+from turnlog.index.ids import IS_BESIDE, instant_at
 from turnlog.index.refresh.line_decoder import OF_SUBAGENT
 from turnlog.insights.scope import Evidence, Places, Scope, conditions, first_text, is_within
 from turnlog.records.dates import LocalTimes

@@ -15,9 +15,8 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from turnlog.catalog.period import Period
 from turnlog.costs.ledger import Figures, Question, Unit
-from turnlog.index.conditions import IS_FIRST
 from turnlog.index.connection import Index
-from turnlog.index.ids import SECOND_BITS, instant_at, microseconds
+from turnlog.index.ids import IS_FIRST, SECOND_BITS, instant_at, microseconds
 from turnlog.query.filters import projects_in
 
 SHOWN: Final = 10

@@ -22,7 +22,7 @@ import msgspec
 from turnlog.errors import IndexUnavailable, TurnlogError, UsageError
 from turnlog.formats import Home, find_everywhere
 from turnlog.index.database import index_path, open_for_reading
-from turnlog.index.fallback import is_temporary, refreshed_otherwise
+from turnlog.index.fallback import fall_back, is_temporary
 from turnlog.index.freshness import changed_logs, logs_if_fresh
 from turnlog.index.refresh.refresh import refresh
 
@@ -75,7 +75,7 @@ class _RunningRefresh:
     def _read_otherwise(self, error: IndexUnavailable) -> None:
         """See to what serves instead of an index that cannot be written."""
         try:
-            done = refreshed_otherwise(self._homes, error, stage="text", fallback="made")
+            done = fall_back(self._homes, error, stage="text", fallback="made")
         except Exception as failed:  # noqa: BLE001
             self.error = failed
             return

@@ -192,9 +192,9 @@ def _leave() -> None:
     """End now: whoever asked is gone, and a call that takes its time has nobody to answer."""
     others = [each for each in threading.enumerate() if each is not threading.current_thread()]
     if any(not each.daemon for each in others):
-        from turnlog.index.fallback import tidy_up
+        from turnlog.index.fallback import delete_temporary_indexes
 
-        tidy_up()
+        delete_temporary_indexes()
         sys.stdout.flush()
         os._exit(0)
 

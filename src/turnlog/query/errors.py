@@ -18,9 +18,8 @@ from msgspec import Struct
 
 from turnlog.catalog.names import no_such_tool
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.conditions import IS_BESIDE, IS_FIRST
 from turnlog.index.connection import Index
-from turnlog.index.ids import instant_at, microseconds
+from turnlog.index.ids import IS_BESIDE, IS_FIRST, instant_at, microseconds
 from turnlog.index.texts import leaves
 from turnlog.query.filters import pattern_of, projects_in, tools_like
 from turnlog.query.record_text import answer_of, content_of, gist_of

@@ -19,8 +19,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field
 
-from turnlog.index.conditions import IS_BESIDE, IS_CALL, IS_PROMPT, named
-from turnlog.index.ids import OFFSET_BITS, SUBAGENT
+from turnlog.index.ids import IS_BESIDE, IS_CALL, IS_PROMPT, OFFSET_BITS, SUBAGENT, named
 
 Role = Literal["user", "assistant", "tool"]
 ContentType = Literal["text", "thinking", "tool_use", "tool_result"]

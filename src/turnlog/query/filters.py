@@ -19,8 +19,7 @@ from msgspec import Struct, structs
 from turnlog.catalog import names as known_names
 from turnlog.errors import UsageError
 from turnlog.formats.projects import expand_path, is_within
-from turnlog.index.conditions import IS_PROMPT
-from turnlog.index.ids import microseconds, short_uuid
+from turnlog.index.ids import IS_PROMPT, microseconds, short_uuid
 from turnlog.index.texts import TextKind
 from turnlog.query.fields import (
     ALIASES,
@@ -35,8 +34,7 @@ from turnlog.query.fields import (
     Transform,
 )
 from turnlog.records.dates import moment
-from turnlog.search.budget import PATIENCE_SECONDS, SLOW_PATTERN
-from turnlog.search.regex import check_pattern, compile_pattern
+from turnlog.search.regex import BUDGET_SECONDS, SLOW_PATTERN, check_pattern, compile_pattern
 from turnlog.text import utf8_safe
 
 _SECTIONS: Final[dict[str, type[Struct]]] = {
@@ -190,7 +188,7 @@ def _matching(
 ) -> list[str]:
     search = pattern_of(pattern, what, flags=flags).search
     try:
-        return [name for name in names if search(name, timeout=PATIENCE_SECONDS)]
+        return [name for name in names if search(name, timeout=BUDGET_SECONDS)]
     except TimeoutError:
         raise UsageError(f"{what}: {pattern!r} takes too long", hint=SLOW_PATTERN) from None
 

@@ -14,9 +14,8 @@ from typing import Any, Final, Literal, get_args
 from msgspec import Struct
 
 from turnlog.errors import UsageError
-from turnlog.index.conditions import IS_BESIDE, IS_CALL, IS_FIRST, IS_PROMPT
 from turnlog.index.connection import Index
-from turnlog.index.ids import instant_at, microseconds
+from turnlog.index.ids import IS_BESIDE, IS_CALL, IS_FIRST, IS_PROMPT, instant_at, microseconds
 from turnlog.query.filters import projects_in
 
 Interval = Literal["hour", "day", "week"]

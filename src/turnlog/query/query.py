@@ -51,7 +51,7 @@ from turnlog.query.filters import (
     tools_like,
 )
 from turnlog.query.record_text import READ_AT_MOST, RecordText, read_match, read_row
-from turnlog.search.budget import PATIENCE_SECONDS, TOOK_TOO_LONG
+from turnlog.search.regex import BUDGET_SECONDS, TOOK_TOO_LONG
 from turnlog.text import inert_json, utf8_safe
 
 
@@ -108,7 +108,7 @@ def answer(
     now: datetime | None = None,
     zone: tzinfo = UTC,
     read_at_most: int = READ_AT_MOST,
-    match_seconds: float = PATIENCE_SECONDS,
+    match_seconds: float = BUDGET_SECONDS,
 ) -> QueryDocument:
     """Answer a query that ``parse_query`` returned.
 

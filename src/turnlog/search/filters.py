@@ -1,11 +1,11 @@
-"""What the filters of the search language mean in one index.
+"""The filters of the search language as SQL conditions for one index.
 
-Each is an SQL condition on a text ``t`` and its record ``r``, with the values to bind. The names in
-a filter (sessions, files, tools) are looked up first, so that conditions compare ids. A filter that
-few records meet also limits the ids of texts: ids are times, so the records' times bound them.
+Each is a condition on a text ``t`` and its record ``r``, with values to bind. Names (of sessions,
+files, tools) are looked up first, so that conditions compare ids. The ids of texts are times, so a
+filter that few records match also limits the range of ids.
 """
 
-# ruff: noqa: S608 - Only our own names are written into SQL; what was asked is bound.
+# ruff: noqa: S608 - Only our own names are written into SQL; values from queries are bound.
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.search.language import FieldFilter, Node
 
-_FEW_IDS: Final = 200
+Table = Literal["said", "answered"]
+Range = tuple[int, int]
+"""The first and the last id of some texts."""
 
 
 class Condition(NamedTuple):
@@ -33,8 +35,10 @@ class Condition(NamedTuple):
 
 ALWAYS: Final = Condition("1")
 NEVER: Final = Condition("0")
+OPPOSITES: Final = {ALWAYS: NEVER, NEVER: ALWAYS}
 IS_GONE: Final = "(l.gone_at IS NOT NULL OR l.packed_bytes IS NOT NULL)"
-"""Tells of a log l whether it is gone at its source: a kept copy, which is packed, may be read."""
+"""True if the log ``l`` is gone at its source; a kept copy, which is packed, may be read
+instead."""
 WAS_TAKEN: Final = (
     "(r.type = (SELECT id FROM names WHERE name = 'queue-operation') AND EXISTS"
     " (SELECT 1 FROM records AS later WHERE later.id > r.id"
@@ -42,50 +46,13 @@ WAS_TAKEN: Final = (
     " AND later.type = (SELECT id FROM names WHERE name = 'user')"
     " AND later.author IN (SELECT id FROM names WHERE name IN ('human', 'caller'))))"
 )
-"""Tells of a record r whether it notes a prompt in the queue, and a prompt follows in its session:
-that says the same. A prompt that was never taken stands in its note alone."""
-OPPOSITES: Final = {ALWAYS: NEVER, NEVER: ALWAYS}
-
-
-def never_null(condition: Condition) -> Condition:
-    """Make *condition* true or false: a column without a value makes a comparison neither."""
-    if condition in OPPOSITES:
-        return condition
-    return Condition(f"(({condition.sql}) IS TRUE)", condition.values)
-
-
-def both(parts: list[Condition]) -> Condition:
-    if NEVER in parts:
-        return NEVER
-    return _linked([each for each in parts if each != ALWAYS], " AND ") or ALWAYS
-
-
-def either(parts: list[Condition]) -> Condition:
-    if ALWAYS in parts:
-        return ALWAYS
-    return _linked([each for each in parts if each != NEVER], " OR ") or NEVER
-
-
-def one_of(column: str, ids: Iterable[int]) -> Condition:
-    ids = list(ids)
-    if len(ids) <= _FEW_IDS:
-        return Condition(f"{column} IN ({', '.join(map(str, ids))})")
-    return Condition(f"{column} IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
-
-
-def _linked(parts: list[Condition], word: str) -> Condition | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    values = tuple(value for each in parts for value in each.values)
-    return Condition(f"({word.join(each.sql for each in parts)})", values)
-
-
-Table = Literal["said", "answered"]
-Range = tuple[int, int]
-"""The first and the last id of some texts."""
-
+"""True if the record ``r`` notes a queued prompt, and a prompt with the same text follows in its
+session. A prompt that stayed in the queue has only its note."""
 BOUNDING: Final = frozenset({"session", "project", "file"})
-"""The filters that can tell where their texts lie."""
+"""The filters that can limit the range of ids."""
+CROWD_SECONDS: Final = 1000
+"""How many seconds too late an id may be: texts of a crowded second get ids of the next ones."""
+
 _NAMES: Final = {
     "tool": ("tool", "calls"),
     "model": ("model", "records"),
@@ -93,17 +60,26 @@ _NAMES: Final = {
     "role": ("author", "records"),
     "type": ("type", "records"),
 }
-"""The filters that name something, and which column has such names."""
+"""The filters by name, each with the column and table of its names."""
 _NAMED: Final = BOUNDING | set(_NAMES)
-_FEW_NEAR: Final = 3
-# Texts of a crowded second have ids of the next ones; ids of dates may be this much too late.
-CROWD_SECONDS: Final = 1000
-
-_FEW_STARS: Final = 3
-_LONGEST_PART: Final = 1_000
-_FEW_RECORDS: Final = 1_000
+_IS_KINDS: Final[dict[str, tuple[TextKind, ...]]] = {
+    "prompt": (TextKind.PROMPT, TextKind.HISTORY),
+    "response": (TextKind.RESPONSE,),
+    "thinking": (TextKind.THINKING,),
+    "call": (TextKind.CALL,),
+    "result": (TextKind.RESULT,),
+    "title": (TextKind.TITLE,),
+    "summary": (TextKind.SUMMARY,),
+}
 _ERRORS: Final = FieldFilter("is", "error")
+_FEW_IDS: Final = 200
+_FEW_NEAR: Final = 3
+_FEW_STARS: Final = 3
+_FEW_RECORDS: Final = 1_000
 _FEW_ERRORS: Final = 5_000
+_LONGEST_PART: Final = 1_000
+_ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
+
 _AT: Final = f"coalesce(r.at, (t.id >> {SECOND_BITS}) * 1000000)"
 _NEAR: Final = 20
 _BEFORE: Final = f"""
@@ -111,8 +87,8 @@ SELECT b.id, b.at FROM records b
 WHERE b.id < r.id AND b.id >= r.id >> {OFFSET_BITS} << {OFFSET_BITS}
 ORDER BY b.id DESC LIMIT {_NEAR}
 """
-# A record without a time has that of the last one before it in its log that has one, or none at
-# all. Only near ones are looked at, lest a log without times is read over and over.
+# A record without a time has that of the last dated one before it in its log, or 0. Only a few are
+# looked at, so that a log without any times is not read again for each of its records.
 _SECONDS: Final = f"""
 SELECT coalesce(
     r.at,
@@ -121,7 +97,7 @@ SELECT coalesce(
 ) / 1000000 FROM records r WHERE
 """
 # A text has an id of its record's second, unless all ids of that second were taken.
-_ERRING: Final = f"""
+_ERROR_TEXTS: Final = f"""
 WITH erring (id, first, last) AS MATERIALIZED (
     SELECT id, second << {SECOND_BITS}, (second + 1 << {SECOND_BITS}) - 1 FROM (
         SELECT id, max(at, 0) / 1000000 AS second FROM records WHERE flags & 1
@@ -135,25 +111,38 @@ SELECT t.id, t.kind,
        e.first IS NOT NULL AND NOT EXISTS (SELECT 1 FROM texts WHERE id = e.last)
 FROM erring e LEFT JOIN texts t ON t.id BETWEEN e.first AND e.last AND +t.record = e.id
 """
-_IS_KINDS: Final[dict[str, tuple[TextKind, ...]]] = {
-    "prompt": (TextKind.PROMPT, TextKind.HISTORY),
-    "response": (TextKind.RESPONSE,),
-    "thinking": (TextKind.THINKING,),
-    "call": (TextKind.CALL,),
-    "result": (TextKind.RESULT,),
-    "title": (TextKind.TITLE,),
-    "summary": (TextKind.SUMMARY,),
-}
-_ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 
 
-def tables_for(*, results: bool) -> list[Table]:
-    """Name the tables that are searched; what tools answered only if that is asked for."""
-    return ["said", "answered"] if results else ["said"]
+def both(parts: Iterable[Condition]) -> Condition:
+    """Return the condition that all of *parts* are true."""
+    return _linked(parts, " AND ", ALWAYS)
+
+
+def either(parts: Iterable[Condition]) -> Condition:
+    """Return the condition that one of *parts* is true."""
+    return _linked(parts, " OR ", NEVER)
+
+
+def _linked(parts: Iterable[Condition], word: str, neutral: Condition) -> Condition:
+    parts = [part for part in parts if part != neutral]
+    if OPPOSITES[neutral] in parts:
+        return OPPOSITES[neutral]
+    if len(parts) < 2:
+        return parts[0] if parts else neutral
+    values = tuple(value for part in parts for value in part.values)
+    return Condition(f"({word.join(part.sql for part in parts)})", values)
+
+
+def one_of(column: str, ids: Iterable[int]) -> Condition:
+    """Return the condition that *column* is one of *ids*."""
+    ids = list(ids)
+    if len(ids) <= _FEW_IDS:
+        return Condition(f"{column} IN ({', '.join(map(str, ids))})")
+    return Condition(f"{column} IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
 
 
 class Filters:
-    """The filters of one search; remembers what they mean."""
+    """The filters of one search; caches what it looks up."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -162,24 +151,27 @@ class Filters:
         self._touching: dict[FieldFilter, list[int] | None] = {}
 
     def condition(self, wanted: FieldFilter, table: Table) -> Condition:
-        """Return what a text of *table* has to meet; true or false of every text."""
+        """Return the condition on texts of *table*; it is never null."""
         known = self._conditions.get((wanted, table))
         if known is None:
-            known = both([never_null(each) for each in self._made(wanted, table)])
+            known = both(
+                part if part in OPPOSITES else Condition(f"(({part.sql}) IS TRUE)", part.values)
+                for part in self._parts(wanted, table)
+            )
             self._conditions[wanted, table] = known
         return known
 
     def ids(self, wanted: FieldFilter) -> list[int]:
-        """Return the ids of the sessions, files or names that *wanted* means."""
+        """Return the ids of the sessions, files or names that *wanted* matches."""
         known = self._ids.get(wanted)
         if known is None:
-            known = self._ids[wanted] = self._meant(wanted.field, wanted.value)
+            known = self._ids[wanted] = self._look_up(wanted.field, wanted.value)
         return known
 
     def ranges(self, wanted: FieldFilter) -> list[Range] | None:
-        """Give ranges that hold all ids of texts that a bounding filter means; None if of many."""
+        """Return ranges with the ids of all texts that a bounding filter matches; None if many."""
         if wanted.field == "file":
-            records = self._records_of(wanted)
+            records = self._records_touching(wanted)
             if records is None:
                 return None
             those = one_of("r.id", records)
@@ -190,14 +182,24 @@ class Filters:
                 return None
         rows = self._db.execute(f"{_SECONDS} {those.sql}", those.values)
         seconds = [row[0] for row in rows]
-        return None if None in seconds else _joined(seconds)
+        return None if None in seconds else _id_ranges(seconds)
+
+    def error_texts(self, wanted: FieldFilter, table: Table) -> list[int] | None:
+        """Return the ids of all texts of *table* that is:error may match; None if many.
+
+        For any other filter None.
+        """
+        if wanted != _ERRORS or self._error_texts is None:
+            return None
+        is_apart = table == "answered"
+        return [text for text, kind, _ in self._error_texts if (kind in ANSWERED) == is_apart]
 
     def notes_on(self, nodes: Iterable[Node]) -> list[str]:
-        """Return which filters among *nodes* nothing in the index can meet, and what comes near."""
+        """Return a note, with similar names, for each filter in *nodes* that cannot match."""
         return [
-            f"nothing here has {each.field}:{each.value}{self._near(each)}"
-            for each in nodes
-            if isinstance(each, FieldFilter) and each.field in _NAMED and not self._is_known(each)
+            f"nothing here has {node.field}:{node.value}{self._similar_names(node)}"
+            for node in nodes
+            if isinstance(node, FieldFilter) and node.field in _NAMED and not self._is_known(node)
         ]
 
     def _is_known(self, wanted: FieldFilter) -> bool:
@@ -205,41 +207,33 @@ class Filters:
         if wanted.field in _NAMES and ids:  # They may be names of something else.
             column, table = _NAMES[wanted.field]
             those = one_of(column, ids)
-            asked = f"SELECT 1 FROM {table} WHERE {those.sql} LIMIT 1"
-            ids = self._db.execute(asked, those.values).fetchall()
+            query = f"SELECT 1 FROM {table} WHERE {those.sql} LIMIT 1"
+            ids = self._db.execute(query, those.values).fetchall()
         is_kind = wanted.field == "type" and wanted.value.upper() in TextKind.__members__
         return is_kind or bool(ids)
 
-    def _near(self, wanted: FieldFilter) -> str:
-        """Return which names come near to one that nothing has."""
+    def _similar_names(self, wanted: FieldFilter) -> str:
         if wanted.field not in _NAMES:
             return ""
         from turnlog.catalog.names import name_variants, nearest  # noqa: PLC0415 - Seldom.
 
         column, table = _NAMES[wanted.field]
-        asked = f"SELECT name FROM names WHERE id IN (SELECT {column} FROM {table})"
-        names = [row[0] for row in self._db.execute(asked)]
+        query = f"SELECT name FROM names WHERE id IN (SELECT {column} FROM {table})"
+        names = [row[0] for row in self._db.execute(query)]
         if wanted.field == "type":
             names += [kind.name.lower() for kind in TextKind]
-        near = nearest(wanted.value, {each: name_variants(wanted.field, each) for each in names})
+        near = nearest(wanted.value, {name: name_variants(wanted.field, name) for name in names})
         return f"; did you mean {' or '.join(near[:_FEW_NEAR])}?" if near else ""
 
-    def listed(self, wanted: FieldFilter, table: Table) -> list[int] | None:
-        """Give the ids of all texts of *table* that a filter may mean; None if many, or unknown."""
-        if wanted != _ERRORS or self._erring is None:
-            return None
-        is_apart = table == "answered"
-        return [text for text, kind, _ in self._erring if (kind in ANSWERED) == is_apart]
-
     @cached_property
-    def _erring(self) -> list[tuple[int, int, int]] | None:
-        """The texts of what went wrong, if they are few and known."""
-        rows = self._db.execute(_ERRING, (_FEW_ERRORS + 1,)).fetchall()
+    def _error_texts(self) -> list[tuple[int, int, int]] | None:
+        """The texts of errors, if they are few and known."""
+        rows = self._db.execute(_ERROR_TEXTS, (_FEW_ERRORS + 1,)).fetchall()
         is_known = len(rows) <= _FEW_ERRORS and all(row[2] for row in rows)
         return [row for row in rows if row[0] is not None] if is_known else None
 
-    def _made(self, wanted: FieldFilter, table: Table) -> list[Condition]:
-        """Give what has to be so all together; what needs no record is asked before it is read."""
+    def _parts(self, wanted: FieldFilter, table: Table) -> list[Condition]:
+        """Return conditions that must all be true; those that need no record come first."""
         kind, call = (
             (TextKind.RESULT, "result") if table == "answered" else (TextKind.CALL, "record")
         )
@@ -252,8 +246,8 @@ class Filters:
                 return self._of_sessions(self.ids(wanted))
             case "tool":
                 tools = one_of("c.tool", self.ids(wanted))
-                asked = f"SELECT 1 FROM calls c WHERE c.{call} = t.record AND {tools.sql}"
-                return [of_call, Condition(f"EXISTS ({asked})", tools.values)]
+                query = f"SELECT 1 FROM calls c WHERE c.{call} = t.record AND {tools.sql}"
+                return [of_call, Condition(f"EXISTS ({query})", tools.values)]
             case "file":
                 return [of_call, self._of_files(wanted)]
             case "model" | "branch" as field:
@@ -261,51 +255,67 @@ class Filters:
             case "role":
                 return [one_of("r.author", self.ids(wanted))]
             case "type":
-                kinds = [
-                    int(kind) for kind in TextKind if kind.name.lower() == wanted.value.lower()
-                ]
-                one, other = one_of("r.type", self.ids(wanted)), one_of("t.kind", kinds)
-                return [Condition(f"{one.sql} OR {other.sql}", one.values + other.values)]
+                value = wanted.value.lower()
+                kinds = [int(kind) for kind in TextKind if kind.name.lower() == value]
+                return [either([one_of("r.type", self.ids(wanted)), one_of("t.kind", kinds)])]
         return [_is(wanted.value, table)]
 
-    def _meant(self, field: str, value: str) -> list[int]:
+    def _look_up(self, field: str, value: str) -> list[int]:
         match field:
             case "session":
-                begins = value.lower()
+                prefix = value.lower()
                 rows = self._db.execute("SELECT id, session FROM sessions")
-                return [row[0] for row in rows if row[1].lower().startswith(begins)]
+                return [row[0] for row in rows if row[1].lower().startswith(prefix)]
             case "project":
-                is_in = _project(value)
+                is_in = _project_test(value)
                 rows = self._db.execute(
                     "SELECT s.id, p.path FROM sessions s JOIN projects p ON p.id = s.project"
                 )
                 return [row[0] for row in rows if is_in(row[1])]
             case "file":
-                return self._paths(value)
-        fits = _glob(f"*{value}*" if field == "model" else value)
+                return self._look_up_paths(value)
+        fits = _glob_test(f"*{value}*" if field == "model" else value)
         return [row[0] for row in self._db.execute("SELECT id, name FROM names") if fits(row[1])]
 
-    def _of_files(self, wanted: FieldFilter) -> Condition:
-        """Ask for records of calls that name a file, and of what came of them.
+    def _look_up_paths(self, value: str) -> list[int]:
+        if not any(each in value for each in "*?["):
+            part = value.lower()
+            # In this order SQLite reads the index on paths, which is smaller than the table.
+            query = "SELECT id, path FROM paths WHERE path LIKE ? ORDER BY path"
+            rows = self._db.execute(query, (_like(part),))
+            return [row[0] for row in rows if part in row[1].lower()]
+        # A relative pattern matches at the end of a path.
+        patterns = [value.lower(), f"*/{value.lower()}"]
+        if value.isascii() and "[" not in value and value.count("*") <= _FEW_STARS:
+            rows = self._db.execute(
+                "SELECT id FROM paths WHERE lower(path) GLOB ? OR lower(path) GLOB ?", patterns
+            )
+            return [row[0] for row in rows]
+        whole, ending = map(_glob_test, patterns)  # SQLite's GLOB is exponential in the stars.
+        rows = self._db.execute("SELECT id, path FROM paths")
+        return [row[0] for row in rows if whole(row[1]) or ending(row[1])]
 
-        As sets of records: whether a path is meant is not asked again for every text.
+    def _of_files(self, wanted: FieldFilter) -> Condition:
+        """Return the condition on calls that name a file, and on their results.
+
+        It is a set of records, so that paths are not compared again for every text.
         """
-        records = self._records_of(wanted)
+        records = self._records_touching(wanted)
         if records is not None:
             return one_of("t.record", records)
-        touching = self._touched(wanted)
+        touching = self._touching_query(wanted)
         return Condition(f"t.record IN ({touching.sql})", touching.values)
 
-    def _records_of(self, wanted: FieldFilter) -> list[int] | None:
-        """Return the records of calls that name a file, and of what came of them; None if many."""
+    def _records_touching(self, wanted: FieldFilter) -> list[int] | None:
+        """Return the records of calls that name a file, and of their results; None if many."""
         if wanted not in self._touching:
-            touching = self._touched(wanted)
-            asked = f"{touching.sql} LIMIT {_FEW_RECORDS + 1}"
-            records = [row[0] for row in self._db.execute(asked, touching.values)]
+            touching = self._touching_query(wanted)
+            query = f"{touching.sql} LIMIT {_FEW_RECORDS + 1}"
+            records = [row[0] for row in self._db.execute(query, touching.values)]
             self._touching[wanted] = records if len(records) <= _FEW_RECORDS else None
         return self._touching[wanted]
 
-    def _touched(self, wanted: FieldFilter) -> Condition:
+    def _touching_query(self, wanted: FieldFilter) -> Condition:
         paths = one_of("x.path", self.ids(wanted))
         return Condition(
             f"SELECT x.record FROM touches x WHERE {paths.sql} UNION"
@@ -315,45 +325,26 @@ class Filters:
         )
 
     def _of_sessions(self, sessions: list[int]) -> list[Condition]:
-        """Ask for records of *sessions*; most others are known by their log, without a look."""
-        ids = json.dumps(sessions)
+        """Return the conditions on records of *sessions*; the log alone excludes most others."""
         logs = self._db.execute(
             "SELECT id FROM logs WHERE session IS NULL OR session IN (SELECT session FROM sessions"
             " WHERE id IN (SELECT value FROM json_each(?)))",
-            (ids,),
+            (json.dumps(sessions),),
         )
         among = one_of(f"(t.record >> {OFFSET_BITS})", [row[0] for row in logs])
         return [among, one_of("r.session", sessions)]
-
-    def _paths(self, value: str) -> list[int]:
-        if not any(each in value for each in "*?["):
-            part = value.lower()
-            # In this order an index has all of it, and is shorter than the table.
-            asked = "SELECT id, path FROM paths WHERE path LIKE ? ORDER BY path"
-            rows = self._db.execute(asked, (_alike(part),))
-            return [row[0] for row in rows if part in row[1].lower()]
-        # A pattern that does not say how the path begins means how it ends.
-        patterns = [value.lower(), f"*/{value.lower()}"]
-        if value.isascii() and "[" not in value and value.count("*") <= _FEW_STARS:
-            rows = self._db.execute(
-                "SELECT id FROM paths WHERE lower(path) GLOB ? OR lower(path) GLOB ?", patterns
-            )
-            return [row[0] for row in rows]
-        whole, ending = map(_glob, patterns)  # SQLite would try every way to share out the stars.
-        rows = self._db.execute("SELECT id, path FROM paths")
-        return [row[0] for row in rows if whole(row[1]) or ending(row[1])]
 
 
 def _is(value: str, table: Table) -> Condition:
     match value:
         case "subagent":
             return Condition("r.flags & 2")
-        case "error":  # As a set: of most texts it is known then without a look at their record.
-            erring = "t.record IN (SELECT id FROM records WHERE flags & 1)"
+        case "error":  # As sets, so that most texts are decided without reading their record.
+            error = Condition("t.record IN (SELECT id FROM records WHERE flags & 1)")
             if table == "answered":
-                return Condition(erring)
+                return error
             failed = "t.record IN (SELECT record FROM calls WHERE is_error)"
-            return Condition(f"{erring} OR (t.kind = {int(TextKind.CALL)} AND {failed})")
+            return either([error, Condition(f"(t.kind = {int(TextKind.CALL)} AND {failed})")])
         case "gone":
             gone = f"SELECT l.id FROM logs l WHERE {IS_GONE}"
             return Condition(f"(t.record >> {OFFSET_BITS}) IN ({gone})")
@@ -362,8 +353,8 @@ def _is(value: str, table: Table) -> Condition:
     return one_of("t.kind", kinds) if kinds else NEVER
 
 
-def _joined(seconds: list[int]) -> list[Range]:
-    """Return the ranges of ids that texts of these seconds may have; none overlaps another."""
+def _id_ranges(seconds: list[int]) -> list[Range]:
+    """Return the ranges of ids that texts of *seconds* may have; they do not overlap."""
     ranges: list[Range] = []
     for second in sorted({max(0, each) for each in seconds}):
         if ranges and second <= ranges[-1][1]:
@@ -373,20 +364,20 @@ def _joined(seconds: list[int]) -> list[Range]:
     return [(first << SECOND_BITS, (last << SECOND_BITS) - 1) for first, last in ranges]
 
 
-def _alike(part: str) -> str:
-    """Give a pattern for SQLite that all meet who have *part* in small letters, and few others."""
+def _like(part: str) -> str:
+    """Return a LIKE pattern that matches all texts with *part*, in any case, and few others."""
     if not part.isascii() or "\0" in part or len(part) > _LONGEST_PART:
         return "%"
-    # Two letters beyond ASCII are these as small ones, which SQLite does not know.
+    # İ and the Kelvin sign are i and k in lower case, which SQLite does not know.
     return f"%{re.sub('[ik]', '_', part)}%"
 
 
-def _glob(pattern: str) -> Callable[[str], bool]:
+def _glob_test(pattern: str) -> Callable[[str], bool]:
     fits = re.compile(translate(pattern.lower())).match
     return lambda text: fits(text.lower()) is not None
 
 
-def _project(value: str) -> Callable[[str], bool]:
+def _project_test(value: str) -> Callable[[str], bool]:
     if not _ABSOLUTE.match(value):
         part = value.lower()
         return lambda path: part in path.lower()

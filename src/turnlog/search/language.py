@@ -1,20 +1,20 @@
-"""The small language in which logs are searched: text becomes a tree.
+"""The search language: parse a query into a tree.
 
-    retry backoff        both words                     retr*            words that begin so
+    retry backoff        both words                     retr*            words with this prefix
     "exactly this"       a phrase; "" in it is a quote  -word  NOT word  without it
-    a b OR c, a b | c    a, and one of b and c          (a b) OR c       parentheses group
-    tool:Bash            what it is about; also project, session, file, model, branch, role, type
-    is:error             what it is; see ``IS``
-    since:7d before:2026-11 after:"last week"           when; see ``records.when``
-    word:"OR"            a word that would otherwise mean something; word:"OR"* begins so
+    a b OR c, a b | c    a, and b or c                  (a b) OR c       parentheses group
+    tool:Bash            a filter; also project, session, file, model, branch, role, type
+    is:error             a filter by property; see ``IS``
+    since:7d before:2026-11 after:"last week"           by time; see ``records.date_expressions``
+    word:"OR"            a word that is otherwise an operator; word:"OR"* is a prefix
 
-Any text is a query: what only looks like the language (``--flag``, ``std::vector``, ``foo()``, a
-lone ``OR``, an unpaired parenthesis) is searched for as it stands, and what was probably meant
-otherwise is told in a note. Reading never raises and takes time in proportion to the text.
+Any text is a valid query. Text that only resembles the language (``--flag``, ``std::vector``,
+``foo()``, a lone ``OR``, an unpaired parenthesis) is searched for literally, and a note explains
+likely mistakes. Parsing never raises and takes linear time.
 
-A tree is in its plainest form: no All directly within an All, no Any within an Any, no Not of a
-Not, none with fewer than two nodes. It holds nothing that a database cannot: half a surrogate
-pair becomes U+FFFD and a NUL a space. Pure; SQLite and PostgreSQL each render the tree.
+A tree is normalized: no All directly in an All, no Any in an Any, no Not of a Not, and no All or
+Any with fewer than two nodes. Its texts can be stored in a database: a lone surrogate becomes
+U+FFFD and a NUL a space. This module is pure; SQLite and PostgreSQL each render the tree.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turnlog.errors import UsageError
@@ -39,11 +39,12 @@ IS: Final = (
     "gone",
 )  # fmt: skip
 DEEPEST: Final = 50
-"""Groups within groups; further parentheses are text."""
+"""The most nested groups; further parentheses are text."""
 
 _FIELDS: Final[dict[str, Field]] = {name: name for name in get_args(Field)}
 _INSTANTS: Final = frozenset({"before", "after", "since"})
 _LITERAL: Final = "word"
+_BEFORE_QUOTE: Final = frozenset({"", _LITERAL, *_FIELDS})
 _ROLES: Final = {
     "user": "human", "human": "human", "assistant": "assistant", "tool": "tool",
     "system": "program", "program": "program", "subagent": "subagent", "agent": "subagent",
@@ -56,13 +57,13 @@ _SHOWN: Final = 40
 _INK: Final = re.compile(r"\S")
 _RUN: Final = re.compile(r"\S+")
 _OPENED: Final = re.compile(r'(?:(\w{1,10}):)?(["“”„])')
-# What follows an opening quote. Nothing in these can fail, so nothing is tried twice.
+# The rest of a quotation. Neither pattern can fail, so neither backtracks.
 _STRAIGHT: Final = re.compile(r'([^"]*(?:""[^"]*)*)"?')
 _CURLED: Final = re.compile(r'([^"“”„]*)["“”„]?')
 
 
 class Word(Struct, frozen=True, tag="word"):
-    """A word, or the beginning of one: then the star is not in *text*."""
+    """A word, or a prefix of words; *text* does not include the star."""
 
     text: str
     is_prefix: bool = False
@@ -70,10 +71,11 @@ class Word(Struct, frozen=True, tag="word"):
 
 class Phrase(Struct, frozen=True, tag="phrase"):
     text: str
+    is_prefix: ClassVar[bool] = False
 
 
 class FieldFilter(Struct, frozen=True, tag="filter"):
-    """What *field* must be; *at* is the instant that a date or span named."""
+    """A condition on *field*; *at* is the instant that a date or duration stands for."""
 
     field: Field
     value: str
@@ -96,7 +98,7 @@ Node = Word | Phrase | FieldFilter | Not | All | Any
 
 
 class SearchQuery(Struct, frozen=True):
-    """What was asked; *tree* is None if nothing was. *notes* are sentences for the asker."""
+    """A parsed query; *tree* is None for an empty one. *notes* are sentences for the user."""
 
     tree: Node | None
     notes: tuple[str, ...] = ()
@@ -108,17 +110,19 @@ class _Token(Struct):
     end: int
     is_negated: bool = False
     name: str = ""
-    """Before the quote of a quoted one: a field, the mark of a literal word, or nothing."""
+    """What precedes the quote of a quoted token: a field, ``word``, or nothing."""
     value: str = ""
     is_prefix: bool = False
 
 
 def parse(text: str, *, now: datetime, zone: tzinfo) -> SearchQuery:
-    """Read *text*; its days are those of *zone*."""
-    text = _storable(text)
+    """Parse *text*; its dates are days of *zone*."""
+    if not text.isascii():
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    text = text.replace("\0", " ")
     reader = _Reader(text, now, zone)
     groups = [_Group()]
-    for token in _paired(_lex(text)):
+    for token in _pair_parentheses(_lex(text)):
         if token.kind == "open":
             groups[-1].waiting.extend(["NOT"] * token.is_negated)
             groups.append(_Group())
@@ -132,22 +136,41 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> SearchQuery:
     return SearchQuery(groups[0].node(), tuple(reader.notes))
 
 
-def words_of(tree: Node | None) -> tuple[str, ...]:
-    """List the words and phrases that are looked for, each once: what to highlight."""
-    found = _leaves(tree, with_negated=False)
-    return tuple(dict.fromkeys(leaf.text for leaf in found if not isinstance(leaf, FieldFilter)))
+def conjuncts(tree: Node | None) -> tuple[Node, ...]:
+    """Return the nodes that must all match."""
+    return tree.nodes if isinstance(tree, All) else () if tree is None else (tree,)
+
+
+def joined(nodes: list[Node]) -> Node | None:
+    """Return the tree for texts that match all of *nodes*."""
+    return All(tuple(nodes)) if len(nodes) > 1 else nodes[0] if nodes else None
+
+
+def word_leaves(tree: Node | None) -> list[Word | Phrase]:
+    """List the words and phrases to find, without those that are excluded."""
+    return [leaf for leaf in _leaves(tree, with_negated=False) if not isinstance(leaf, FieldFilter)]
 
 
 def filters_of(tree: Node | None) -> tuple[FieldFilter, ...]:
-    """List the filters wherever they stand, also negated ones and alternatives."""
-    found = _leaves(tree, with_negated=True)
-    return tuple(leaf for leaf in found if isinstance(leaf, FieldFilter))
+    """List all filters in *tree*, including negated ones and alternatives."""
+    leaves = _leaves(tree, with_negated=True)
+    return tuple(leaf for leaf in leaves if isinstance(leaf, FieldFilter))
 
 
 def is_only_filters(tree: Node | None) -> bool:
-    """Return whether something is asked for, and nothing of it needs the text of records."""
+    """Return whether *tree* has filters and nothing else."""
     leaves = _leaves(tree, with_negated=True)
     return tree is not None and all(isinstance(leaf, FieldFilter) for leaf in leaves)
+
+
+def with_prefixes(tree: Node | None) -> Node | None:
+    """Return *tree* with every word to find as a prefix."""
+    match tree:
+        case Word():
+            return Word(tree.text, True)
+        case All() | Any():
+            return type(tree)(tuple(n for n in map(with_prefixes, tree.nodes) if n is not None))
+    return tree
 
 
 def _leaves(tree: Node | None, *, with_negated: bool) -> Iterator[Word | Phrase | FieldFilter]:
@@ -162,16 +185,8 @@ def _leaves(tree: Node | None, *, with_negated: bool) -> Iterator[Word | Phrase 
             waiting.append(node.node)
 
 
-def _storable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text.replace("\0", " ")
-
-
 def _lex(text: str) -> list[_Token]:
-    """Cut *text* into runs, quotations and the parentheses that stand at an item's border."""
+    """Split *text* into runs, quotations, and parentheses at the edges of items."""
     tokens: list[_Token] = []
     at = 0
     while ink := _INK.search(text, at):
@@ -179,34 +194,30 @@ def _lex(text: str) -> list[_Token]:
         after = text[start + 1 : start + 2]
         is_negated = text[start] == "-" and after != "-" and not after.isspace() and after != ""
         body = start + is_negated
+        opened = _OPENED.match(text, body)
         if text[body] == "(" and text[body + 1 : body + 2] != ")":
             tokens.append(_Token("open", start, body + 1, is_negated))
-        elif quoted := _quotation(text, start, body):
-            tokens.append(quoted)
+        elif opened and (opened[1] or "").lower() in _BEFORE_QUOTE:
+            tokens.append(_quotation(opened, start, is_negated=is_negated))
         else:
             tokens.extend(_run(text, start, is_negated=is_negated))
         at = tokens[-1].end
     return tokens
 
 
-def _quotation(text: str, start: int, body: int) -> _Token | None:
-    opened = _OPENED.match(text, body)
-    if opened is None:
-        return None
-    name = (opened[1] or "").lower()
-    if name and name != _LITERAL and name not in _FIELDS:
-        return None
+def _quotation(opened: re.Match[str], start: int, *, is_negated: bool) -> _Token:
+    text, name = opened.string, (opened[1] or "").lower()
     is_straight = opened[2] == '"'
     inside = (_STRAIGHT if is_straight else _CURLED).match(text, opened.end())
     assert inside
     value = inside[1].replace('""', '"') if is_straight else inside[1]
     end = inside.end()
     is_prefix = name == _LITERAL and text[end : end + 1] == "*"
-    return _Token("quoted", start, end + is_prefix, body > start, name, value, is_prefix)
+    return _Token("quoted", start, end + is_prefix, is_negated, name, value, is_prefix)
 
 
 def _run(text: str, start: int, *, is_negated: bool) -> Iterator[_Token]:
-    """Return what reaches to the next space; closing parentheses that it did not open end it."""
+    """Yield the text up to the next space, without closing parentheses that it did not open."""
     found = _RUN.match(text, start)
     assert found
     stem = found[0].rstrip(")")
@@ -221,8 +232,8 @@ def _run(text: str, start: int, *, is_negated: bool) -> Iterator[_Token]:
         yield _Token("close", at, at + 1)
 
 
-def _paired(tokens: list[_Token]) -> list[_Token]:
-    """Turn parentheses without a partner, or too deep, into text of the run that they touch."""
+def _pair_parentheses(tokens: list[_Token]) -> list[_Token]:
+    """Turn parentheses that are unpaired or nested too deeply into text of the adjacent run."""
     opened: list[int] = []
     plain: set[int] = set()
     depth = 0
@@ -240,69 +251,76 @@ def _paired(tokens: list[_Token]) -> list[_Token]:
             else:
                 depth -= 1
     plain.update(opened)
-    settled: list[_Token] = []
+    paired: list[_Token] = []
     for number, token in enumerate(tokens):
-        each = replace(token, kind="run") if number in plain else token
-        last = settled[-1] if settled else None
-        if last and last.kind == each.kind == "run" and last.end == each.start:
-            last.end = each.end
+        piece = replace(token, kind="run") if number in plain else token
+        last = paired[-1] if paired else None
+        if last and last.kind == piece.kind == "run" and last.end == piece.start:
+            last.end = piece.end
         else:
-            settled.append(each)
-    return settled
+            paired.append(piece)
+    return paired
 
 
-class _Group:
-    """What stands in one pair of parentheses: all of its clauses, of each any alternative.
+class _Group(Struct):
+    """The contents of a pair of parentheses: clauses, each a list of alternatives.
 
-    Operators wait for what they join or negate; those for which nothing comes are words.
+    Operators wait for the node that they join or negate; those left over are words.
     """
 
-    def __init__(self) -> None:
-        self.waiting: list[str] = []
-        self._clauses: list[list[Node]] = []
+    waiting: list[str] = field(default_factory=list)
+    clauses: list[list[Node]] = field(default_factory=list)
 
     def add(self, node: Node | None) -> None:
         while self.waiting and self.waiting[-1] == "NOT":
             self.waiting.pop()
             node = _negated(node) if node else None
-        if node is None:  # An empty group or phrase: what would join it joins the next.
+        if node is None:  # An empty group or phrase: waiting operators apply to the next node.
             return
         waiting, self.waiting = self.waiting, []
-        if not self._clauses:
-            self._clauses.extend([Word(each)] for each in waiting)
+        if not self.clauses:
+            self.clauses.extend([Word(operator)] for operator in waiting)
         elif "OR" in waiting or "|" in waiting:
-            self._clauses[-1].append(node)
+            self.clauses[-1].append(node)
             return
-        self._clauses.append([node])
+        self.clauses.append([node])
 
     def node(self) -> Node | None:
         nodes: list[Node] = []
-        for clause in self._clauses:
+        for clause in self.clauses:
             node = clause[0]
             if len(clause) > 1:
                 flat = (each.nodes if isinstance(each, Any) else (each,) for each in clause)
                 node = Any(tuple(each for part in flat for each in part))
             nodes.extend(node.nodes if isinstance(node, All) else (node,))
         nodes.extend(map(Word, self.waiting))
-        return All(tuple(nodes)) if len(nodes) > 1 else nodes[0] if nodes else None
+        return joined(nodes)
 
 
 def _negated(node: Node) -> Node:
     return node.node if isinstance(node, Not) else Not(node)
 
 
-class _Reader:
-    """Reads words, phrases and filters, and notes what was probably meant otherwise."""
+class _Reader(Struct):
+    """Parses words, phrases and filters, and collects notes on likely mistakes."""
 
-    def __init__(self, text: str, now: datetime, zone: tzinfo) -> None:
-        self._text, self._now, self._zone = text, now, zone
-        self.notes: dict[str, None] = {}
+    text: str
+    now: datetime
+    zone: tzinfo
+    notes: dict[str, None] = field(default_factory=dict)
 
     def node(self, token: _Token) -> Node | None:
-        body = self._text[token.start + token.is_negated : token.end]
-        if token.kind == "run" and token.is_negated and not _has_letters(body):
-            return Word(f"-{body}")  # An arrow is not the absence of >.
-        node = self._quoted(token, body) if token.kind == "quoted" else self._plain(body)
+        body = self.text[token.start + token.is_negated : token.end]
+        node: Node | None
+        if token.kind == "quoted":
+            node = self._quoted(token, body)
+        elif token.is_negated and not _has_letters(body):
+            return Word(f"-{body}")  # An arrow, not the exclusion of ">".
+        else:
+            name, colon, value = body.partition(":")
+            field = _FIELDS.get(name.lower()) if colon else None
+            is_filter = field and not value.startswith((":", "//"))  # Not C++ or a URL.
+            node = self._filter(field, value, body) if field and is_filter else _word(body)
         return _negated(node) if node and token.is_negated else node
 
     def _quoted(self, token: _Token, body: str) -> Node | None:
@@ -312,33 +330,26 @@ class _Reader:
             return Word(token.value, token.is_prefix) if token.value.strip() else Word(body)
         return Phrase(token.value) if token.value.strip() else None
 
-    def _plain(self, body: str) -> Node:
-        name, colon, value = body.partition(":")
-        field = _FIELDS.get(name.lower()) if colon else None
-        if field and not value.startswith((":", "//")):  # Those of C++ and URLs are text.
-            return self._filter(field, value, body)
-        return _word(body)
-
     def _filter(self, field: Field, value: str, body: str) -> Node:
         if not value.strip():
-            return self._told(body, f"nothing follows {field}:")
+            return self._as_word(body, f"nothing follows {field}:")
         if field in _INSTANTS:
             try:
-                return FieldFilter(field, value, moment(value, now=self._now, zone=self._zone))
+                return FieldFilter(field, value, moment(value, now=self.now, zone=self.zone))
             except UsageError:
-                return self._told(body, f"{field}: takes {EXAMPLES}")
+                return self._as_word(body, f"{field}: takes {EXAMPLES}")
         if field == "is":
             value = value.lower()
             if value == "agent":
                 self._note("is:agent is an old spelling: use is:subagent")
                 value = "subagent"
             if value not in IS:
-                return self._told(body, f"is: takes {', '.join(IS)}")
+                return self._as_word(body, f"is: takes {', '.join(IS)}")
         if field == "role":
             value = _ROLES.get(value.lower(), value)
         return FieldFilter(field, value)
 
-    def _told(self, body: str, reason: str) -> Word:
+    def _as_word(self, body: str, reason: str) -> Word:
         shown = body if len(body) <= _SHOWN else f"{body[:_SHOWN]}…"
         self._note(f"{shown} is searched for as a word: {reason}")
         return Word(body)

@@ -1,40 +1,72 @@
-"""The logs themselves, read for what no index of words helps to find; the newest text comes first.
+"""Search for literal text and patterns, in the logs themselves where the index has no words for it.
 
-First the bytes are searched, for a piece of what is sought as JSON may write it. Then only the
-records that have it are read, in the order of time, as soon as no log is left that could hold a
-newer one. A record that says no time has that of the last one before it in its log, as in the
-index. When patience runs short, what was found in the logs so far is all there is.
+A pattern that contains a whole word is matched only against texts with that word. For any other,
+the bytes of the logs are searched for a part of it as JSON may spell it, and only records that have
+it are read: newest first, as soon as no remaining log can contain a newer one. A record without a
+timestamp has the time of the last one before it in its log, as in the index. When the time budget
+is used up, the search ends with what it has.
+
+Case matters only if the pattern has a capital letter.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
-from turnlog.errors import TurnlogError
+from turnlog.errors import TurnlogError, UsageError
 from turnlog.index.connection import Index
 from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.records.damage import Damage
-from turnlog.search.budget import TimeBudget
 from turnlog.search.filters import CROWD_SECONDS, WAS_TAKEN
-from turnlog.search.language import FieldFilter, Node
-from turnlog.search.patterns import ScanMatch
+from turnlog.search.language import FieldFilter, Node, Not, Phrase, Word, conjuncts
+from turnlog.search.regex import TimeBudget, compile_pattern
+from turnlog.search.tokenizer import Span, terms
+
+LONGEST_TEXT: Final = 1_000_000
+"""Only the beginning of a longer text is matched with a pattern."""
+EVERY_RECORD: Final = (b"{",)
+"""Bytes that every record has."""
 
 _OFFSETS: Final = (1 << OFFSET_BITS) - 1
 _SECOND_US: Final = 1_000_000
 _LAST_ID: Final = (1 << 63) - 1
 _TEXTS_AT_ONCE: Final = 20_000
-"""Of so many texts it is asked at once which logs they stand in."""
-_BEFORE: Final = """
+"""How many texts are grouped by log in one query."""
+_DATED_BEFORE: Final = """
 SELECT id, at FROM records WHERE id < ? AND id >= ? AND at IS NOT NULL ORDER BY id DESC LIMIT 1
 """
 
+_WORDS: Final = re.compile("[0-9A-Za-z]+")
+_MOST_NEEDLES: Final = 8
+_MOST_SPANS: Final = 100
+# A longer needle is not found any faster.
+_LONG_ENOUGH: Final = 100
+_QUANTIFIERS: Final = "*+?{"
+# These are longer than one character, or stand for a character that is not in the pattern.
+_LONG_ESCAPE: Final = re.compile(r"\\[xuUN0-9]")
+# All groups except those that change what is around them: flags, comments, conditions.
+_GROUP: Final = re.compile(r"\((?!\?)|\(\?(?:[:=!>]|<[=!]|P[<=])")
+_COUNTS: Final = re.compile(r"\d*+,?\d*+\}")
+
+
+class TextMatch(NamedTuple):
+    """A text that matches."""
+
+    record: int
+    part: int
+    kind: int
+    session: int | None
+    score: float = 0.0
+
 
 class ScanScope(NamedTuple):
-    """Where a scan looks: which sessions (None for all), and between which instants."""
+    """What to scan: which sessions (None for all), and between which instants."""
 
     sessions: frozenset[int] | None = None
     since_us: int | None = None
@@ -42,62 +74,164 @@ class ScanScope(NamedTuple):
     with_results: bool = False
 
     @classmethod
-    def between(
+    def of_filters(
         cls,
-        bounds: Iterable[Node],
+        filters: Iterable[Node],
         sessions_of: Callable[[FieldFilter], Iterable[int]],
         *,
         with_results: bool,
     ) -> ScanScope:
-        """Return what all of *bounds* leave, filters by session or time as they are."""
-        within = cls(with_results=with_results)
-        for each in bounds:
-            assert isinstance(each, FieldFilter)
-            if each.at is None:
-                those = frozenset(sessions_of(each))
-                both = those if within.sessions is None else within.sessions & those
-                within = within._replace(sessions=both)
-            elif each.field == "before":
-                until = microseconds(each.at)
-                earlier = until if within.until_us is None else min(until, within.until_us)
-                within = within._replace(until_us=earlier)
+        """Return the scope that all of *filters*, each by session, project or time, leave."""
+        scope = cls(with_results=with_results)
+        for wanted in filters:
+            assert isinstance(wanted, FieldFilter)
+            if wanted.at is None:
+                sessions = frozenset(sessions_of(wanted))
+                if scope.sessions is not None:
+                    sessions &= scope.sessions
+                scope = scope._replace(sessions=sessions)
+            elif wanted.field == "before":
+                until = microseconds(wanted.at)
+                earlier = until if scope.until_us is None else min(until, scope.until_us)
+                scope = scope._replace(until_us=earlier)
             else:
-                within = within._replace(since_us=max(microseconds(each.at), within.since_us or 0))
-        return within
+                since = max(microseconds(wanted.at), scope.since_us or 0)
+                scope = scope._replace(since_us=since)
+        return scope
+
+    def includes(self, session: int | None, at_us: int) -> bool:
+        if self.sessions is not None and session not in self.sessions:
+            return False
+        if self.since_us is not None and at_us < self.since_us:
+            return False
+        return self.until_us is None or at_us < self.until_us
 
 
-class _ScannedLog(NamedTuple):
-    id: int
-    path: str
-    is_whole: bool
-    """Whether it is one record as a whole."""
-    last_second: int
-    """When the newest of its texts was said that may be meant."""
+class ScanPattern:
+    """A pattern, and what every text that matches it has."""
+
+    def __init__(self, regex: Any, ways: list[list[str]], *, is_quick: bool) -> None:
+        self.regex = regex
+        """Compiled by ``re`` if it is quick, else by ``regex``, which has a timeout."""
+        self._is_quick = is_quick
+        self._ways = ways
+        """For each alternative the literals in every match, in any case."""
+
+    @property
+    def words(self) -> list[Word]:
+        """Words in every text that matches."""
+        runs = self._ways[0] if len(self._ways) == 1 else []
+        return [word for run in runs if run.isascii() for word in _whole_words(run)]
+
+    @property
+    def ignores_case(self) -> bool:
+        return bool(self.regex.flags & re.IGNORECASE)
+
+    @property
+    def needles(self) -> tuple[bytes, ...]:
+        """Bytes of which every matching line has at least one; in lower case if it ignores case."""
+        needles: dict[bytes, None] = {}
+        for runs in self._ways:
+            spellings = (needles_of(run, ignores_case=self.ignores_case) for run in runs)
+            best = max(filter(None, spellings), key=lambda each: len(each[0]), default=EVERY_RECORD)
+            if best == EVERY_RECORD:
+                return best
+            needles |= dict.fromkeys(best)
+        return tuple(needles)
+
+    def is_in(self, text: str, budget: TimeBudget) -> bool:
+        if len(text) > LONGEST_TEXT:
+            budget.has_cut = True
+        return self.place(text, budget) is not None
+
+    def place(self, text: str, budget: TimeBudget) -> int | None:
+        """Return where the first match in *text* begins, or None."""
+
+        def match(**limit: float) -> int | None:
+            found = self.regex.search(text, 0, LONGEST_TEXT, **limit)
+            return found.start() if found else None
+
+        return match() if self._is_quick else budget.limit(match, None)
+
+    def spans(self, text: str, budget: TimeBudget) -> list[Span]:
+        """Return where the first matches in *text* are, without empty ones."""
+
+        def match(**limit: float) -> list[Span]:
+            found = (each.span() for each in self.regex.finditer(text, 0, LONGEST_TEXT, **limit))
+            return [span for span in islice(found, _MOST_SPANS) if span[0] < span[1]]
+
+        return match() if self._is_quick else budget.limit(match, [])
 
 
-class _Candidate(NamedTuple):
-    """A record that may have what is sought; the newest is the least."""
+def literal_pattern(text: str) -> ScanPattern:
+    """Return a pattern that matches exactly *text*."""
+    flags = re.NOFLAG if _has_capital(text) else re.IGNORECASE
+    if text.isascii():  # Otherwise a Kelvin sign would match k.
+        flags |= re.ASCII
+    return ScanPattern(re.compile(re.escape(text), flags), [[text]], is_quick=True)
 
-    before_us: int
-    """Its time, negative."""
-    before: int
-    """Its id, negative."""
-    length: int
-    session: int | None
+
+def regex_pattern(text: str) -> ScanPattern:
+    """Return a pattern for the regular expression *text*; ^ and $ match at line ends."""
+    flags = re.MULTILINE
+    if not _has_capital(re.sub(r"\\.", "", text)):
+        flags |= re.IGNORECASE
+    try:
+        compiled = compile_pattern(text, flags)
+    except ValueError as error:
+        raise UsageError(
+            f"invalid regular expression: {error}",
+            hint="use Python's syntax, or leave out regex=True to search for words",
+            code="invalid-regex",
+        ) from None
+    return ScanPattern(compiled, _required(text), is_quick=False)
+
+
+def literal_of(tree: Node | None) -> str | None:
+    """Return the text to scan the logs for if *tree* has no indexed words, else None."""
+    literals = []
+    for node in conjuncts(tree):
+        inner = node.node if isinstance(node, Not) else node
+        if isinstance(inner, FieldFilter):
+            is_scope = inner.at is not None or inner.field in ("session", "project")
+            if node is not inner or not is_scope:
+                return None
+        elif not isinstance(inner, Word | Phrase) or terms(inner.text):
+            return None
+        elif node is inner:
+            literals.append(inner.text)
+    return max(literals, key=len, default=None)
+
+
+def needles_of(run: str, *, ignores_case: bool) -> tuple[bytes, ...]:
+    """Return how JSON may spell the longest part of *run* that has few spellings."""
+    best: tuple[bytes, ...] = ()
+    for start in range(len(run)):
+        needles: list[bytes] = [b""]
+        for character in run[start : start + _LONG_ENOUGH]:
+            spellings = _spellings(character, ignores_case=ignores_case)
+            if not spellings or len(needles) * len(spellings) > _MOST_NEEDLES:
+                break
+            needles = [before + after for before in needles for after in spellings]
+        if needles[0] and (not best or len(needles[0]) > len(best[0])):
+            best = tuple(needles)
+        if best and len(best[0]) >= _LONG_ENOUGH:
+            break
+    return best
 
 
 def scan(
     index: Index,
     needles: tuple[bytes, ...],
     accepts: Callable[[str], bool],
-    within: ScanScope,
-    patience: TimeBudget,
+    scope: ScanScope,
+    budget: TimeBudget,
     *,
     ignores_case: bool = False,
-) -> Iterator[ScanMatch]:
-    """Return the texts that *accepts* takes, the newest first.
+) -> Iterator[TextMatch]:
+    """Yield the texts that *accepts* returns true for, newest first.
 
-    Only lines are read that have one of *needles*, which are in small letters if it *ignores_case*.
+    Only lines with one of *needles* are read. With *ignores_case*, needles are in lower case.
     """
     from turnlog.storage.scan import BUFFER_BYTES  # noqa: PLC0415 - Few searches scan.
 
@@ -106,67 +240,85 @@ def scan(
         row[0]
         for row in index.db.execute("SELECT id FROM sessions WHERE path <> '' AND gone_at IS NULL")
     }
-    places: list[_Candidate] = []
+    candidates: list[_Candidate] = []
 
-    def until(second: int) -> Iterator[ScanMatch]:
-        """Return what was said after *second*."""
-        while places and -places[0].before_us >= (second + 1) * _SECOND_US:
-            if patience.ends():
+    def newer_than(second: int) -> Iterator[TextMatch]:
+        while candidates and -candidates[0].before_us >= (second + 1) * _SECOND_US:
+            if budget.ends():
                 return
-            yield from _texts(index, heappop(places), accepts, within, listed)
+            yield from _matches(index, heappop(candidates), accepts, scope, listed)
 
-    for log in _logs(index.db, within):
-        yield from until(log.last_second)
-        if patience.runs_short():
+    for log in _logs(index.db, scope):
+        yield from newer_than(log.last_second)
+        if budget.runs_short():
             break
         lines: Iterable[tuple[int, int]] = [(0, _OFFSETS)]
-        if not log.is_whole:
-            lines = _lines(log.path, needles, buffer, patience, ignores_case=ignores_case)
-        for place in _places(index.db, log.id, lines, within):
-            heappush(places, place)
-            if patience.runs_short():
+        if not log.is_one_record:
+            lines = _lines(log.path, needles, buffer, budget, ignores_case=ignores_case)
+        for candidate in _candidates(index.db, log.id, lines, scope):
+            heappush(candidates, candidate)
+            if budget.runs_short():
                 break
-    yield from until(-_LAST_ID)
+    yield from newer_than(-_LAST_ID)
 
 
-def _texts(
+class _ScannedLog(NamedTuple):
+    id: int
+    path: str
+    is_one_record: bool
+    last_second: int
+    """When its newest text in the scope was written."""
+
+
+class _Candidate(NamedTuple):
+    """A record that may match; the newest sorts first."""
+
+    before_us: int
+    """Its time, negated."""
+    before: int
+    """Its id, negated."""
+    length: int
+    session: int | None
+
+
+def _matches(
     index: Index,
-    place: _Candidate,
+    candidate: _Candidate,
     accepts: Callable[[str], bool],
-    within: ScanScope,
+    scope: ScanScope,
     listed: set[int],
-) -> Iterator[ScanMatch]:
-    record, session = -place.before, place.session
-    texts = index.texts(record, place.length)
+) -> Iterator[TextMatch]:
+    record, session = -candidate.before, candidate.session
+    texts = index.texts(record, candidate.length)
     for part in range(len(texts) - 1, -1, -1):
         kind, text = texts[part]
-        if kind is TextKind.TITLE and not _is_indexed(index.db, place):
-            continue  # It says again what the session is called already.
-        if kind in ANSWERED and not within.with_results:
+        if kind is TextKind.TITLE and not _is_indexed(index.db, candidate):
+            continue  # It repeats an earlier title.
+        if kind in ANSWERED and not scope.with_results:
             continue
         if kind is TextKind.HISTORY and session in listed:
             continue
         if kind is TextKind.NOTE and _was_taken(index.db, record):
             continue
         if accepts(text):
-            yield ScanMatch(record, part, int(kind), session)
+            yield TextMatch(record, part, int(kind), session)
 
 
 def _was_taken(db: sqlite3.Connection, record: int) -> bool:
-    asked = f"SELECT 1 FROM records AS r WHERE r.id = ? AND {WAS_TAKEN}"  # noqa: S608 - Ours.
-    return db.execute(asked, (record,)).fetchone() is not None
+    query = f"SELECT 1 FROM records AS r WHERE r.id = ? AND {WAS_TAKEN}"  # noqa: S608 - Ours.
+    return db.execute(query, (record,)).fetchone() is not None
 
 
-def _is_indexed(db: sqlite3.Connection, place: _Candidate) -> bool:
-    """Return whether the index has a text of a record; ids of texts are times."""
-    second = max(0, -place.before_us) // _SECOND_US
-    asked = "SELECT 1 FROM texts WHERE id >= ? AND id < ? AND record = ? LIMIT 1"
+def _is_indexed(db: sqlite3.Connection, candidate: _Candidate) -> bool:
+    """Return whether the index has a text of the record; ids of texts are times."""
+    second = max(0, -candidate.before_us) // _SECOND_US
+    query = "SELECT 1 FROM texts WHERE id >= ? AND id < ? AND record = ? LIMIT 1"
     ids = second << SECOND_BITS, (second + CROWD_SECONDS) << SECOND_BITS
-    return db.execute(asked, (*ids, -place.before)).fetchone() is not None
+    return db.execute(query, (*ids, -candidate.before)).fetchone() is not None
 
 
-def _logs(db: sqlite3.Connection, within: ScanScope) -> Iterator[_ScannedLog]:
-    """Return the logs to look into, by the newest text of each that may be meant."""
+def _logs(db: sqlite3.Connection, scope: ScanScope) -> Iterator[_ScannedLog]:
+    """Yield the logs to scan, ordered by their newest text in *scope*."""
     from turnlog.index.side_files import PROMPTS  # noqa: PLC0415 - Few searches scan.
 
     rows = db.execute(
@@ -174,42 +326,45 @@ def _logs(db: sqlite3.Connection, within: ScanScope) -> Iterator[_ScannedLog]:
         (BESIDE, PROMPTS),
     )
     left = {row[0]: (row[1], bool(row[2])) for row in rows}
-    first, behind = 0, _LAST_ID
-    if within.since_us is not None:
-        first = max(0, within.since_us // _SECOND_US) << SECOND_BITS
-    if within.until_us is not None:
-        behind = (max(0, within.until_us // _SECOND_US) + CROWD_SECONDS) << SECOND_BITS
-    while left and behind > first:
+    first, end = 0, _LAST_ID
+    if scope.since_us is not None:
+        first = max(0, scope.since_us // _SECOND_US) << SECOND_BITS
+    if scope.until_us is not None:
+        end = (max(0, scope.until_us // _SECOND_US) + CROWD_SECONDS) << SECOND_BITS
+    while left and end > first:
         edge = db.execute(
             "SELECT id FROM texts WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?",
-            (first, behind, _TEXTS_AT_ONCE - 1),
+            (first, end, _TEXTS_AT_ONCE - 1),
         ).fetchone()
         start = first if edge is None else edge[0]
         newest = db.execute(
             f"SELECT record >> {OFFSET_BITS}, max(id) FROM texts"  # noqa: S608 - Ours.
             " WHERE id >= ? AND id < ? GROUP BY 1 ORDER BY 2 DESC",
-            (start, behind),
+            (start, end),
         )
         for log, last in newest.fetchall():
             if log in left:
                 yield _ScannedLog(log, *left.pop(log), last >> SECOND_BITS)
-        behind = start
+        end = start
 
 
 def _lines(
     path: str,
     needles: tuple[bytes, ...],
     buffer: bytearray,
-    patience: TimeBudget,
+    budget: TimeBudget,
     *,
     ignores_case: bool,
 ) -> list[tuple[int, int]]:
-    """Find the lines of a log that have a needle, or stand for one that has; the last first."""
+    """Return the offsets and lengths of the lines that have a needle, last line first.
+
+    A line whose blobs were moved out is replaced by the whole one.
+    """
     from turnlog.storage.blobs import STUB, whole_line  # noqa: PLC0415 - Few searches scan.
     from turnlog.storage.scan import FoundLines  # noqa: PLC0415
 
-    def has_one(moved: bytes | Damage) -> bool:
-        searched = b"" if isinstance(moved, Damage) else moved.lower() if ignores_case else moved
+    def has_needle(line: bytes | Damage) -> bool:
+        searched = b"" if isinstance(line, Damage) else line.lower() if ignores_case else line
         return any(needle in searched for needle in needles)
 
     places: list[tuple[int, int]] = []
@@ -218,21 +373,21 @@ def _lines(
             for number, (offset, line) in enumerate(found):
                 if isinstance(line, bytes):
                     whole = whole_line(path, line)
-                    if whole is line or has_one(whole):
+                    if whole is line or has_needle(whole):
                         places.append((offset, len(line)))
-                if number & 1023 == 1023 and patience.runs_short():
+                if number & 1023 == 1023 and budget.runs_short():
                     break
     except (TurnlogError, OSError):
-        return []  # It vanished since, and the next refresh notices.
+        return []  # The log is gone; the next refresh will notice.
     return places[::-1]
 
 
-def _places(
-    db: sqlite3.Connection, log: int, lines: Iterable[tuple[int, int]], within: ScanScope
+def _candidates(
+    db: sqlite3.Connection, log: int, lines: Iterable[tuple[int, int]], scope: ScanScope
 ) -> Iterator[_Candidate]:
-    """Return the records on *lines*: of each one, or those that a damaged one was salvaged to.
+    """Yield the records on *lines*; a damaged line may have several.
 
-    The last come first, so that the time of those without one is looked up but once.
+    With the last line first, the time of undated records is looked up once.
     """
     base = log << OFFSET_BITS
     dated, since_us = _LAST_ID, 0
@@ -244,16 +399,85 @@ def _places(
         )
         for record, size, session, at in rows.fetchall():
             if at is None and dated > record:
-                dated, before_us = db.execute(_BEFORE, (record, base)).fetchone() or (base - 1, 0)
+                row = db.execute(_DATED_BEFORE, (record, base)).fetchone()
+                dated, before_us = row or (base - 1, 0)
                 since_us = max(0, before_us) // _SECOND_US * _SECOND_US
             at_us = since_us if at is None else at
-            if _is_within(session, at_us, within):
+            if scope.includes(session, at_us):
                 yield _Candidate(-at_us, -record, size, session)
 
 
-def _is_within(session: int | None, at_us: int, within: ScanScope) -> bool:
-    if within.sessions is not None and session not in within.sessions:
-        return False
-    if within.since_us is not None and at_us < within.since_us:
-        return False
-    return within.until_us is None or at_us < within.until_us
+def _whole_words(run: str) -> Iterator[Word]:
+    """Yield the words that end within *run*, and a last one that may continue as a prefix."""
+    for word in _WORDS.finditer(run):
+        if word.start() > 0:  # Otherwise it may be the end of a longer word.
+            yield Word(word[0], word.end() == len(run))
+
+
+def _required(text: str) -> list[list[str]]:
+    """Return the literals that each alternative of a regular expression requires.
+
+    Rather too few than too many: groups are ignored.
+    """
+    if _LONG_ESCAPE.search(text):
+        return [[]]
+    ways, run = [list[str]()], ""
+    depth = at = 0
+    while at < len(text):
+        character, following = text[at], text[at + 1 : at + 2]
+        at += 1
+        if character == "\\" and following and not following.isalnum():
+            character, at = following, at + 1
+        elif character in "\\.^$[](){}*+?|":
+            ways[-1].append(run)
+            run = ""
+            if character == "(" and not _GROUP.match(text, at - 1):
+                return [[]]
+            depth += (character == "(") - (character == ")")
+            if character == "|" and depth == 0:
+                ways.append([])
+            elif character == "\\":
+                at += 1
+            elif character == "[":
+                at = _after_set(text, at)
+            elif character == "{" and (counts := _COUNTS.match(text, at)):
+                at = counts.end()
+            continue
+        if depth == 0 and text[at : at + 1] not in tuple(_QUANTIFIERS):
+            run += character
+        else:
+            ways[-1].append(run)
+            run = ""
+    ways[-1].append(run)
+    return [[run for run in runs if run] for runs in ways]
+
+
+def _after_set(text: str, at: int) -> int:
+    """Return the place after a set of characters whose contents begin at *at*."""
+    at += text[at : at + 1] == "^"
+    at += text[at : at + 1] == "]"
+    while at < len(text) and text[at] != "]":
+        at += 2 if text[at] == "\\" else 1
+    return at + 1
+
+
+def _spellings(character: str, *, ignores_case: bool) -> tuple[bytes, ...]:
+    """Return how JSON may spell a character, in lower case if case is ignored; () if too many."""
+    if character in "\"\\/<>&'\x7f" or character < " ":
+        return ()
+    if character.isascii():
+        return (character.lower().encode() if ignores_case else character.encode(),)
+    if "\ud800" <= character <= "\udfff":
+        return ()
+    if ignores_case and character.lower() != character.upper():
+        return ()
+    units = character.encode("utf-16-be").hex()
+    escaped = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    spellings = (character.encode(), escaped.encode())
+    if ignores_case:
+        return spellings
+    return (*spellings, escaped.upper().replace("\\U", "\\u").encode())
+
+
+def _has_capital(text: str) -> bool:
+    return any(map(str.isupper, text))

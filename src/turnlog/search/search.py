@@ -1,22 +1,14 @@
-"""Where did we say that? Everything that was said, called, answered and planned, in every session.
+"""Full-text search over everything that was said, called, answered and planned in the sessions.
 
     search(index, 'retry "exponential backoff" tool:Bash since:7d', now=…, zone=…)
 
-A hit is one text of one record, and names the log and the offset where the record stands. The best
-come first: those that say most of what was asked, of a kind that people see, and recent; a hit's
-worth halves every thirty days, but for a fifth that it keeps. Only the newest thousand matches are
-weighed against each other; older ones follow, a thousand at a time. Sorted by time
-alone nothing is weighed, and the search stops as soon as the page is full.
+A hit is one text of one record, with the log and offset of the record. The best come first: rank
+depends on how well the words match, on the kind of text and on age. It halves every thirty days,
+down to a fifth. Only the newest thousand matches are ranked together; older ones follow, a thousand
+at a time. Sorted by time, nothing is ranked, and the search stops when the page is full.
 
-What tools answered is searched only if asked for. A text that is gone from its log is no hit; how
-many there were is told in a note. Any text is a query.
-
-The newest texts that a tree asks for, one after the other.
-
-SQLite finds the newest text with a word at once. But before it knows the newest one with a word
-that begins so, it puts together the lists of all such words, however few are asked for. If these
-are long, most texts have such a word, and a glance at the newest texts themselves is many times as
-fast.
+Tool results are searched only on request. A text that is gone from its log is not a hit; a note
+says how many there were.
 """
 
 from __future__ import annotations
@@ -24,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from datetime import datetime, tzinfo
+from functools import partial
 from heapq import merge
 from itertools import islice
 from typing import Any as Anything
@@ -35,101 +28,64 @@ from turnlog.errors import UsageError
 from turnlog.formats.projects import expand_path
 from turnlog.index.connection import Index
 from turnlog.index.ids import SECOND_BITS
-from turnlog.index.texts import WEIGHTS
-from turnlog.search import patterns
-from turnlog.search.budget import TOOK_TOO_LONG, TimeBudget
-from turnlog.search.filters import Table, tables_for
-from turnlog.search.hits import Hit, HitFacts, HitView, read_hit
+from turnlog.index.texts import ANSWERED, WEIGHTS
+from turnlog.search.filters import Table
+from turnlog.search.hits import WIDTH, Hit, HitReader, HitView, first_place
 from turnlog.search.language import (
+    All,
+    Any,
     FieldFilter,
     Node,
     SearchQuery,
+    conjuncts,
     filters_of,
     is_only_filters,
-    parse,
-)
-from turnlog.search.match import (
-    Tokenizer,
-    conjuncts,
     joined,
-    meets,
-    names_session,
-    positive_leaves,
-    wants_answers,
-    wordless,
+    parse,
+    word_leaves,
 )
-from turnlog.search.patterns import ScanMatch
-from turnlog.search.scan import ScanScope, scan
-from turnlog.search.snippets import WIDTH, first_place
+from turnlog.search.regex import TOOK_TOO_LONG, TimeBudget
+from turnlog.search.scan import (
+    EVERY_RECORD,
+    ScanPattern,
+    ScanScope,
+    TextMatch,
+    literal_of,
+    literal_pattern,
+    needles_of,
+    regex_pattern,
+    scan,
+)
 from turnlog.search.sql import Renderer, SearchStatement
-from turnlog.search.suggestions import Nearness, begun, of_another_time, undated
+from turnlog.search.suggestions import Suggestions, another_time_note, by_prefix, without_dates
+from turnlog.search.tokenizer import highlighter, matches, terms
 
-Row = tuple[Anything, ...]
+RANKED_AT_ONCE: Final = 1_000
+"""How many of the newest matches are ranked together."""
+PER_SESSION: Final = 3
 
+_ALL: Final = 1_000_000
+_HALF_LIFE_SECONDS: Final = 30 * 86_400
+_LEAST_RECENCY: Final = 0.2
+_UNRANKED: Final = 0.5
+_WEIGHTS: Final = {int(kind): weight for kind, weight in WEIGHTS.items()}
+_KINDS_OF_RESULTS: Final = frozenset(kind.name.lower() for kind in ANSWERED)
+# Mostly tool results match these.
+_ABOUT_RESULTS: Final = (FieldFilter("is", "error"), FieldFilter("role", "tool"))
+
+# SQLite finds the newest text with a word at once, but for a prefix it first merges the lists of
+# all its words. If these are long, most texts have such a word, and reading the newest texts is
+# faster.
 _MANY_PAGES: Final = 100
-"""Lists as long as that take longer than a glance."""
 _FEW_FILTERS: Final = 20
 _MOST_TEXTS: Final = 200
 _MOST_READ: Final = 100
-# If so many texts were read in vain, and four more for each that was not, the others are no better.
+# Reading stops after this many texts without a match, and five more for each match.
 _IN_VAIN: Final = 20
-_DECIDED: Final = SearchStatement("", [], (), needs_check=False, is_ranked=False)
+_CHECKED: Final = SearchStatement("", [], (), needs_check=False, is_ranked=False)
 
-
-def newest_rows(
-    known: HitFacts, renderer: Renderer, tokenizer: Tokenizer, tree: Node | None, table: Table
-) -> Iterator[tuple[Row, SearchStatement]]:
-    """Return the rows of *table* that *tree* asks for, newest first, and the plan of each."""
-    last = None
-    if renderer.pages(tree, table) >= _MANY_PAGES and len(filters_of(tree)) <= _FEW_FILTERS:
-        last = yield from _seen(known, renderer, tokenizer, tree, table)
-    yield from rows_of(known.index, renderer.plan(tree, table, ranked=False, last=last))
-
-
-def rows_of(index: Index, plan: SearchStatement) -> Iterator[tuple[Row, SearchStatement]]:
-    """Return the rows of *plan*, as SQLite finds them."""
-    return ((row, plan) for row in index.db.execute(plan.sql, plan.values))
-
-
-def merged(
-    streams: list[Iterator[tuple[Row, SearchStatement]]],
-) -> Iterator[tuple[Row, SearchStatement]]:
-    """Return the rows of several tables in one order, newest first."""
-    return streams[0] if len(streams) == 1 else merge(*streams, key=lambda each: -int(each[0][0]))
-
-
-def _seen(
-    known: HitFacts, renderer: Renderer, tokenizer: Tokenizer, tree: Node | None, table: Table
-) -> Generator[tuple[Row, SearchStatement], None, int | None]:
-    """Look through the newest texts; give the last id of which nothing is known yet."""
-    plan = renderer.newest(tree, table, _MOST_TEXTS)
-    last = None
-    read = found = 0
-    for row in known.index.db.execute(plan.sql, plan.values):
-        if row[6]:
-            text = known.text(row[1], row[2])
-            if text is None:  # Whether it was one of those that are sought, the words tell.
-                return int(row[0])
-            read += 1
-            truths = dict(zip(plan.filters, map(bool, row[7:]), strict=True))
-            if meets(tree, text.text, truths, tokenizer):
-                found += 1
-                yield row[:6], _DECIDED
-        last = int(row[0]) - 1
-        if read >= min(_MOST_READ, _IN_VAIN + 5 * found):
-            break
-    return last
-
-
-_ALL: Final = 1_000_000
-RANKED_AT_ONCE: Final = 1_000
-"""So many of the newest matches are weighed against each other."""
-PER_SESSION: Final = 3
-_HALF_LIFE_SECONDS: Final = 30 * 86_400
-_KEPT: Final = 0.2
-"""What age never takes away."""
-_UNWEIGHED: Final = 0.5
-_WEIGHTS: Final = {int(kind): weight for kind, weight in WEIGHTS.items()}
+Row = tuple[Anything, ...]
+Rows = Iterator[tuple[Row, SearchStatement]]
 
 
 class SearchDocument(Struct, kw_only=True):
@@ -141,8 +97,8 @@ class SearchDocument(Struct, kw_only=True):
     notes: list[str]
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Which of what was found is shown, and how."""
+class HitPage(Struct, frozen=True, kw_only=True):
+    """Which hits to return, and how to show them."""
 
     newest: bool = False
     limit: int = 20
@@ -155,7 +111,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 def search(
     index: Index,
-    asked: str | SearchQuery,
+    query: str | SearchQuery,
     *,
     now: datetime,
     zone: tzinfo,
@@ -174,17 +130,19 @@ def search(
     width: int | None = None,
     mask: Callable[[str], str] | None = None,
 ) -> SearchDocument:
-    """Search *index* for what is *asked* in the search language.
+    """Search *index* for *query*, which is in the search language.
 
-    With *exact* the whole text is a piece of text, with *regex* a regular expression, and
-    neither has filters. *project* is a directory, *session* the beginning of an id; *per_session*
-    bounds the hits of one session (0: not at all; unless told, three, but none where one session or
-    the order of time was asked for). What is shown of a text goes through *mask* first.
+    With *exact* it is literal text, with *regex* a regular expression, and neither has filters.
+    *project* is a directory, *session* the beginning of an id. *per_session* limits the hits of one
+    session (0: no limit; by default three, or no limit for one session or when sorted by time).
+    *mask* is applied to texts before they are shown.
     """
     if exact and regex:
-        raise UsageError("exact and regex cannot both be", hint="a pattern may quote: \\. \\( \\[")
+        raise UsageError(
+            "exact and regex cannot be combined", hint="escape literals in the pattern: \\. \\( \\["
+        )
     if limit < 0 or offset < 0 or context < 0:
-        raise UsageError("limit, offset and context are counts", hint="give 0 or more")
+        raise UsageError("limit, offset and context must not be negative", hint="use 0 or more")
     bounds: list[Node] = []
     if project is not None:
         bounds.append(FieldFilter("project", expand_path(project)))
@@ -194,235 +152,274 @@ def search(
         bounds.append(FieldFilter("before", "", until))
     if session is not None:
         bounds.append(FieldFilter("session", session))
-    wanted = Wanted(
+    page = HitPage(
         limit=limit or _ALL,
         offset=offset,
         context=context,
         width=WIDTH if width is None else width,
         mask=mask,
     )
-    searching = _Searching(index, now.astimezone(zone))
-    if isinstance(asked, str) and (exact or regex):
-        if not asked.strip():
-            raise UsageError("there is nothing to look for", hint="give a piece of text")
-        made = patterns.pattern(asked) if regex else patterns.piece(asked)
-        wanted = structs.replace(wanted, newest=True, per_session=per_session or 0)
-        return searching.matching(made, bounds, wanted, with_results=with_results)
-    query = parse(asked, now=now, zone=zone) if isinstance(asked, str) else asked
-    searching.notes += query.notes
-    tree = joined([*conjuncts(query.tree), *bounds])
+    run = _Search(index, now.astimezone(zone))
+    if isinstance(query, str) and (exact or regex):
+        if not query.strip():
+            raise UsageError("the query is empty", hint="give the text to search for")
+        pattern = regex_pattern(query) if regex else literal_pattern(query)
+        page = structs.replace(page, newest=True, per_session=per_session or 0)
+        return run.pattern(pattern, bounds, page, _tables(with_results=with_results))
+    parsed = parse(query, now=now, zone=zone) if isinstance(query, str) else query
+    run.notes += parsed.notes
+    nodes = [*conjuncts(parsed.tree), *bounds]
+    tree = joined(nodes)
     by_time = newest or tree is None or is_only_filters(tree)
     if per_session is None:
-        per_session = 0 if by_time or session or names_session(tree) else PER_SESSION
-    wanted = structs.replace(wanted, newest=by_time, per_session=per_session)
-    return searching.words(tree, wanted, with_results=with_results or wants_answers(tree))
+        is_one_session = any(isinstance(n, FieldFilter) and n.field == "session" for n in nodes)
+        per_session = 0 if by_time or is_one_session else PER_SESSION
+    page = structs.replace(page, newest=by_time, per_session=per_session)
+    with_results = (
+        with_results or any(node in _ABOUT_RESULTS for node in nodes) or _names_results(tree)
+    )
+    return run.words(tree, page, _tables(with_results=with_results))
 
 
-class _Searching:
-    """One search: what it knows, and what it has to say beside its hits."""
+def _tables(*, with_results: bool) -> list[Table]:
+    return ["said", "answered"] if with_results else ["said"]
+
+
+def _names_results(tree: Node | None) -> bool:
+    """Return whether a filter, not negated, asks for tool results or added context."""
+    match tree:
+        case FieldFilter(field="is" | "type", value=value):
+            return value.lower() in _KINDS_OF_RESULTS
+        case All() | Any():
+            return any(map(_names_results, tree.nodes))
+    return False
+
+
+class _Search:
+    """One search: its caches, its time budget and its notes."""
 
     def __init__(self, index: Index, now: datetime) -> None:
         self.notes: list[str] = []
         self._index = index
-        self._known = HitFacts(index)
+        self._reader = HitReader(index)
         self._now, self._zone = now.timestamp(), now.tzinfo
-        self._patience = TimeBudget()
-        self._tokenizer = Tokenizer()
-        self._renderer = Renderer(index.db, self._tokenizer, is_masked=index.is_masked)
+        self._budget = TimeBudget()
+        self._renderer = Renderer(index.db, is_masked=index.is_masked)
         self._totals: Counter[int | None] | None = None
-        """How many hits each session has, where all of them were weighed together."""
+        """How many matches each session has, if all were ranked together."""
         self._is_empty = True
 
-    def words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
-        """Find what *tree* asks for; if nothing does, what comes near."""
-        document = self._words(tree, wanted, with_results=with_results)
-        if self._is_empty:
-            nearness = Nearness(self._index.db, self._tokenizer, tables_for(results=with_results))
-            # Which words others said must not be asked out by one who may not see all of it.
-            is_open = wanted.mask is None
-            for near in nearness.near_to(tree) if is_open else begun(tree):
-                document = self._words(near.tree, wanted, with_results=with_results)
-                if not self._is_empty:
-                    self.notes.append(near.note)
-                    return self._told(document)
-            if is_open:
-                self.notes += nearness.notes_on(tree)
-                self.notes += self._renderer.filters.notes_on(conjuncts(tree))
-                rest = undated(tree)
-                self.notes += self._notes_on_time(rest, wanted, with_results=with_results)
-        return self._told(document)
+    def words(self, tree: Node | None, page: HitPage, tables: list[Table]) -> SearchDocument:
+        """Search for *tree*; if nothing matches, for something similar."""
+        document = self.find(tree, page, tables)
+        if not self._is_empty:
+            return self._finish(document)
+        suggestions = Suggestions(self._index.db, tables)
+        # A user who may see only masked texts must not learn which words others contain.
+        is_open = page.mask is None
+        for suggestion in suggestions.near(tree) if is_open else by_prefix(tree):
+            document = self.find(suggestion.tree, page, tables)
+            if not self._is_empty:
+                self.notes.append(suggestion.note)
+                return self._finish(document)
+        if is_open:
+            self.notes += suggestions.notes_on(tree)
+            self.notes += self._renderer.filters.notes_on(conjuncts(tree))
+            self.notes += self._notes_on_time(without_dates(tree), page, tables)
+        return self._finish(document)
 
-    def matching(
-        self,
-        pattern: patterns.ScanPattern,
-        bounds: list[Node],
-        wanted: Wanted,
-        *,
-        with_results: bool,
+    def pattern(
+        self, pattern: ScanPattern, bounds: list[Node], page: HitPage, tables: list[Table]
     ) -> SearchDocument:
-        """Find what *pattern* describes, newest first."""
-
-        def accepts(text: str) -> bool:
-            return pattern.finds(text, self._patience)
-
-        words = pattern.words
-        if words:
-            tree = joined([*words, *bounds])
-            found = self._found(tree, wanted, with_results=with_results, accepts=accepts)
+        """Search for texts that match *pattern*, newest first."""
+        accepts = partial(pattern.is_in, budget=self._budget)
+        if pattern.words:
+            found = self._matches(joined([*pattern.words, *bounds]), page, tables, accepts)
         else:
-            within = ScanScope.between(
-                bounds, self._renderer.filters.ids, with_results=with_results
-            )
-            found = scan(
-                self._index,
-                pattern.needles,
-                accepts,
-                within,
-                self._patience,
-                ignores_case=pattern.ignores_case,
-            )
-
-        def spans(text: str) -> list[tuple[int, int]]:
-            return pattern.spans(text, self._patience)
-
-        def near(text: str) -> int | None:
-            return pattern.place(text, self._patience)
-
-        look = HitView(spans, near, wanted.width, wanted.context, wanted.mask)
-        return self._told(self._page(found, wanted, look))
-
-    def _words(self, tree: Node | None, wanted: Wanted, *, with_results: bool) -> SearchDocument:
-        leaves = list(positive_leaves(tree))
-        needle = wordless(tree, self._tokenizer)
-        if needle is None:
-            found = self._found(tree, wanted, with_results=with_results)
-        else:
-            filters = [each for each in conjuncts(tree) if isinstance(each, FieldFilter)]
-            texts = joined([each for each in conjuncts(tree) if not isinstance(each, FieldFilter)])
-            found = scan(
-                self._index,
-                patterns.needles_of(needle, ignores_case=False) or patterns.EVERY_RECORD,
-                lambda text: meets(texts, text, {}, self._tokenizer),
-                ScanScope.between(filters, self._renderer.filters.ids, with_results=with_results),
-                self._patience,
-            )
-        phrases = sorted(filter(None, {self._tokenizer.terms(leaf.text) for leaf in leaves}))
-        look = HitView(
-            self._tokenizer.marker(leaves),
-            lambda text: first_place(text, phrases),
-            wanted.width,
-            wanted.context,
-            wanted.mask,
+            found = self._scan(pattern.needles, accepts, bounds, tables, pattern.ignores_case)
+        view = HitView(
+            partial(pattern.spans, budget=self._budget),
+            partial(pattern.place, budget=self._budget),
+            page.width,
+            page.context,
+            page.mask,
         )
-        return self._page(found, wanted, look)
+        return self._finish(self._read_page(found, page, view))
+
+    def find(self, tree: Node | None, page: HitPage, tables: list[Table]) -> SearchDocument:
+        """Return the hits for *tree*, without notes."""
+        literal = literal_of(tree)
+        if literal is None:
+            found = self._matches(tree, page, tables)
+        else:
+            nodes = conjuncts(tree)
+            texts = joined([node for node in nodes if not isinstance(node, FieldFilter)])
+            found = self._scan(
+                needles_of(literal, ignores_case=False) or EVERY_RECORD,
+                lambda text: matches(texts, text, {}),
+                [node for node in nodes if isinstance(node, FieldFilter)],
+                tables,
+            )
+        leaves = word_leaves(tree)
+        phrases = sorted(filter(None, {terms(leaf.text) for leaf in leaves}))
+        view = HitView(
+            highlighter(leaves),
+            lambda text: first_place(text, phrases),
+            page.width,
+            page.context,
+            page.mask,
+        )
+        return self._read_page(found, page, view)
+
+    def _scan(
+        self,
+        needles: tuple[bytes, ...],
+        accepts: Callable[[str], bool],
+        filters: Iterable[Node],
+        tables: list[Table],
+        ignores_case: bool = False,  # noqa: FBT001, FBT002
+    ) -> Iterator[TextMatch]:
+        ids = self._renderer.filters.ids
+        scope = ScanScope.of_filters(filters, ids, with_results="answered" in tables)
+        return scan(self._index, needles, accepts, scope, self._budget, ignores_case=ignores_case)
 
     def _notes_on_time(
-        self, tree: Node | None, wanted: Wanted, *, with_results: bool
+        self, tree: Node | None, page: HitPage, tables: list[Table]
     ) -> Iterator[str]:
-        """Return whether texts of another time have what was asked; *tree* is bound to none."""
-        if tree is None or wordless(tree, self._tokenizer) is not None:
+        """Yield a note if texts from another time match *tree*, which has no dates."""
+        if tree is None or literal_of(tree) is not None:
             return
-        first = structs.replace(wanted, newest=True, limit=1, offset=0, context=0, per_session=0)
-        here, self._patience = self._patience, TimeBudget()  # What it leaves out is not missed.
-        found = self._words(tree, first, with_results=with_results).hits
-        self._patience = here
-        if found:
-            yield of_another_time(found[0].at, self._zone)
+        first = structs.replace(page, newest=True, limit=1, offset=0, context=0, per_session=0)
+        budget, self._budget = self._budget, TimeBudget()  # Nothing it skips is worth a note.
+        hits = self.find(tree, first, tables).hits
+        self._budget = budget
+        if hits:
+            yield another_time_note(hits[0].at, self._zone)
 
-    def _found(
+    def _matches(
         self,
         tree: Node | None,
-        wanted: Wanted,
-        *,
-        with_results: bool,
+        page: HitPage,
+        tables: list[Table],
         accepts: Callable[[str], bool] | None = None,
-    ) -> Iterator[ScanMatch]:
-        """Return what *tree* asks for, in the order that is *wanted*."""
-        tables = tables_for(results=with_results)
+    ) -> Iterator[TextMatch]:
+        """Yield the texts that match *tree*, best or newest first."""
+        streams = [self._rows(tree, table, newest=page.newest) for table in tables]
+        rows = streams[0] if len(streams) == 1 else merge(*streams, key=lambda row: -row[0][0])
         self._totals = None
-        if wanted.newest:
-            asked = self._known, self._renderer, self._tokenizer, tree
-            rows = merged([newest_rows(*asked, table) for table in tables])
-            yield from self._checked(((self._worth(*each), *each) for each in rows), tree, accepts)
+        if page.newest:
+            scored = ((self._weight(row), row, statement) for row, statement in rows)
+            yield from self._checked(scored, tree, accepts)
             return
-        plans = [self._renderer.plan(tree, table, ranked=True) for table in tables]
-        rows = merged([rows_of(self._index, plan) for plan in plans])
-        is_checked = accepts is not None or any(plan.needs_check for plan in plans)
         is_first = True
         while batch := list(islice(rows, RANKED_AT_ONCE)):
-            if is_first and not is_checked and len(batch) < RANKED_AT_ONCE:
+            is_checked = accepts is not None or any(each.needs_check for _, each in batch)
+            if is_first and len(batch) < RANKED_AT_ONCE and not is_checked:
                 self._totals = Counter(row[4] for row, _ in batch)
             is_first = False
-            yield from self._checked(self._weighed(batch), tree, accepts)
-            if self._patience.ends():  # Where one session has it all, nothing else is left to find.
+            yield from self._checked(self._ranked(batch), tree, accepts)
+            if self._budget.ends():
                 return
 
-    def _weighed(
+    def _rows(self, tree: Node | None, table: Table, *, newest: bool) -> Rows:
+        """Yield the rows of *table* for *tree*, newest first, each with its statement."""
+        last = None
+        is_costly = newest and self._renderer.pages(tree, table) >= _MANY_PAGES
+        if is_costly and len(filters_of(tree)) <= _FEW_FILTERS:
+            last = yield from self._newest_texts(tree, table)
+        statement = self._renderer.statement(tree, table, ranked=not newest, last=last)
+        for row in self._index.db.execute(statement.sql, statement.values):
+            yield row, statement
+
+    def _newest_texts(
+        self, tree: Node | None, table: Table
+    ) -> Generator[tuple[Row, SearchStatement], None, int | None]:
+        """Read the newest texts; return the last id that remains to be searched."""
+        statement = self._renderer.newest(tree, table, _MOST_TEXTS)
+        last = None
+        read = found = 0
+        for row in self._index.db.execute(statement.sql, statement.values):
+            if row[6]:
+                text = self._reader.text(row[1], row[2])
+                if text is None:  # Only the words in the index can tell whether it matched.
+                    return int(row[0])
+                read += 1
+                if matches(tree, text, _truths(statement, row[7:])):
+                    found += 1
+                    yield row[:6], _CHECKED
+            last = int(row[0]) - 1
+            if read >= min(_MOST_READ, _IN_VAIN + 5 * found):
+                break
+        return last
+
+    def _ranked(
         self, batch: list[tuple[Row, SearchStatement]]
     ) -> list[tuple[float, Row, SearchStatement]]:
-        best = min((row[5] for row, plan in batch if plan.is_ranked), default=0.0)
-        weighed = []
-        for row, plan in batch:
-            says = row[5] / best if plan.is_ranked and best < 0 else _UNWEIGHED
-            weighed.append((self._worth(row, plan) * (0.25 + 0.75 * says), row, plan))
-        weighed.sort(key=lambda each: (each[0], each[1][0]), reverse=True)
-        return weighed
+        """Return the rows of *batch* with their scores, best first."""
+        best = min((row[5] for row, statement in batch if statement.is_ranked), default=0.0)
+        ranked = []
+        for row, statement in batch:
+            relevance = row[5] / best if statement.is_ranked and best < 0 else _UNRANKED
+            ranked.append((self._weight(row) * (0.25 + 0.75 * relevance), row, statement))
+        ranked.sort(key=lambda each: (each[0], each[1][0]), reverse=True)
+        return ranked
 
-    def _worth(self, row: Row, _plan: SearchStatement) -> float:
-        """Weigh a text by its kind and its age."""
+    def _weight(self, row: Row) -> float:
+        """Return the weight of a text by its kind and age."""
         age = max(0.0, self._now - (row[0] >> SECOND_BITS))
-        recent = _KEPT + (1 - _KEPT) * 0.5 ** (age / _HALF_LIFE_SECONDS)
-        return float(_WEIGHTS[row[3]] * recent)
+        recency = _LEAST_RECENCY + (1 - _LEAST_RECENCY) * 0.5 ** (age / _HALF_LIFE_SECONDS)
+        return float(_WEIGHTS[row[3]] * recency)
 
     def _checked(
         self,
         rows: Iterable[tuple[float, Row, SearchStatement]],
         tree: Node | None,
         accepts: Callable[[str], bool] | None,
-    ) -> Iterator[ScanMatch]:
-        """Leave out what the index could not decide and the text decides against."""
-        for score, row, plan in rows:
-            found = ScanMatch(row[1], row[2], row[3], row[4], score)
-            if accepts is None and not plan.needs_check:
+    ) -> Iterator[TextMatch]:
+        """Yield the rows as matches, without those that do not match on reading the text."""
+        for score, row, statement in rows:
+            found = TextMatch(row[1], row[2], row[3], row[4], score)
+            if accepts is None and not statement.needs_check:
                 yield found
                 continue
-            if self._patience.ends():
+            if self._budget.ends():
                 return
-            text = self._known.text(found.record, found.part)
+            text = self._reader.text(found.record, found.part)
             if text is None:
-                self._patience.lost.add(found.record)
+                self._budget.lost.add(found.record)
                 continue
-            truths = {each: bool(truth) for each, truth in zip(plan.filters, row[6:], strict=True)}
-            if plan.needs_check and not meets(tree, text.text, truths, self._tokenizer):
+            if statement.needs_check and not matches(tree, text, _truths(statement, row[6:])):
                 continue
-            if accepts is None or accepts(text.text):
+            if accepts is None or accepts(text):
                 yield found
 
-    def _page(self, found: Iterable[ScanMatch], wanted: Wanted, look: HitView) -> SearchDocument:
-        """Cut out the page that is *wanted*, and read its texts."""
+    def _read_page(
+        self, found: Iterator[TextMatch], page: HitPage, view: HitView
+    ) -> SearchDocument:
+        """Read the texts of one page."""
         hits: list[Hit] = []
         taken: Counter[int | None] = Counter()
         shown: list[int | None] = []
         following = None
         number = 0
         self._is_empty = True
-        for each in self._looked_up(iter(found), wanted, hits):
+        for match in self._looked_up(found, page, hits):
             self._is_empty = False
-            if wanted.per_session and taken[each.session] >= wanted.per_session:
+            if page.per_session and taken[match.session] >= page.per_session:
                 continue
-            if number >= wanted.offset:
-                if len(hits) >= wanted.limit:
+            if number >= page.offset:
+                if len(hits) >= page.limit:
                     following = number
                     break
-                hit = read_hit(self._known, each, look)
+                hit = self._reader.hit(match, view)
                 if hit is None:
-                    self._patience.lost.add(each.record)
+                    self._budget.lost.add(match.record)
                     number += 1
                     continue
                 hits.append(hit)
-                shown.append(each.session)
+                shown.append(match.session)
             number += 1
-            taken[each.session] += 1
+            taken[match.session] += 1
         if self._totals is not None:
             here = Counter(shown)
             for hit, session in zip(hits, shown, strict=True):
@@ -430,29 +427,33 @@ class _Searching:
         return SearchDocument(hits=hits, next=following, notes=[])
 
     def _looked_up(
-        self, found: Iterator[ScanMatch], wanted: Wanted, hits: list[Hit]
-    ) -> Iterator[ScanMatch]:
-        """Give what was found, and know what is shown of it: together of what *hits* still lack."""
-        yield from islice(found, wanted.offset)  # Of those nothing is shown.
-        while batch := list(islice(found, wanted.limit - len(hits) + 1)):
-            self._known.learn(batch)
+        self, found: Iterator[TextMatch], page: HitPage, hits: list[Hit]
+    ) -> Iterator[TextMatch]:
+        """Yield what was found; look up as many records at once as *hits* still lacks."""
+        yield from islice(found, page.offset)  # These are not shown.
+        while batch := list(islice(found, page.limit - len(hits) + 1)):
+            self._reader.look_up(batch)
             yield from batch
 
-    def _told(self, document: SearchDocument) -> SearchDocument:
-        """Add what has to be said beside the hits, and leave the logs."""
-        self._index.let_go()
-        patience = self._patience
-        if patience.lost:
-            count = len(patience.lost)
-            what = "1 record, which" if count == 1 else f"{count:,} records, which"
-            self.notes.append(f"left out: {what} cannot be read from the log any more")
-        if patience.stopped:
+    def _finish(self, document: SearchDocument) -> SearchDocument:
+        """Add the notes, and close the logs."""
+        self._index.close_logs()
+        budget = self._budget
+        if budget.lost:
+            count = len(budget.lost)
+            records = "1 record" if count == 1 else f"{count:,} records"
+            self.notes.append(f"left out: {records} that can no longer be read from the log")
+        if budget.stopped:
             self.notes.append(TOOK_TOO_LONG)
-        elif patience.is_over or patience.is_short:
+        elif budget.is_over or budget.is_short:
             self.notes.append(
                 "stopped after 5 seconds; narrow it by project, by time or to a whole word"
             )
-        if patience.has_cut:
-            self.notes.append("of texts longer than 1,000,000 characters only so much was matched")
+        if budget.has_cut:
+            self.notes.append("only the first 1,000,000 characters of long texts were matched")
         document.notes = list(self.notes)
         return document
+
+
+def _truths(statement: SearchStatement, values: Row) -> dict[FieldFilter, bool]:
+    return dict(zip(statement.filters, map(bool, values), strict=True))

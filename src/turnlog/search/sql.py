@@ -1,21 +1,20 @@
-"""A tree of the search language as SQLite understands it.
+"""Render a tree of the search language as SQL for the index.
 
-A text is asked for in one of two full-text tables: ``said``, or ``answered``, which holds what
-tools answered and knows which words stand in a text but not where. What all matches have to say
-goes into one full-text expression, which drives the query, newest text first; everything else
-becomes a condition. What SQLite cannot decide (places of words in ``answered``, punctuation, trees
-deeper or wider than its parsers like) is asked for generously, and the plan says that every row
-``needs_check``: then it also gives the truth of each filter, so that the tree can be decided on the
-text itself.
+Texts are in one of two full-text tables: ``said``, and ``answered`` for tool results, which stores
+the words of a text but not their order. Words that every match must have become one full-text
+expression, which drives the query, newest text first. Everything else becomes a condition. What
+SQLite cannot decide (the order of words in ``answered``, punctuation, trees too deep or wide for
+its parsers) matches too much, and the statement says that every row ``needs_check``: then it also
+returns the value of each filter, so that the tree can be decided on the text itself.
 """
 
-# ruff: noqa: S608 - Only our own names are written into SQL; what was asked is bound.
+# ruff: noqa: S608 - Only our own names are written into SQL; values from queries are bound.
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any as Anything
 from typing import Final, NamedTuple
 
@@ -36,151 +35,197 @@ from turnlog.search.filters import (
     either,
     one_of,
 )
-from turnlog.search.language import All, Any, FieldFilter, Node, Not, Phrase, Word, filters_of
-from turnlog.search.match import Tokenizer, as_phrase, conjuncts, positive_leaves
-from turnlog.search.vocabulary import Vocabulary, pages_of
+from turnlog.search.language import (
+    All,
+    Any,
+    FieldFilter,
+    Node,
+    Not,
+    Phrase,
+    Word,
+    conjuncts,
+    filters_of,
+    word_leaves,
+)
+from turnlog.search.tokenizer import as_phrase, terms
 
 _COLUMNS: Final = ("t.id", "t.record", "t.part", "t.kind", "r.session")
 _DEEPEST: Final = 8
-"""Deeper than that a tree is decided on the text: SQLite's parsers have small stacks."""
+"""A deeper tree is decided on the text, since SQLite's parsers have small stacks."""
 _MOST_LEAVES: Final = 150
 _FEW_RANGES: Final = 32
 _FIRST, _LAST = "json_extract(a.value, '$[0]')", "json_extract(a.value, '$[1]')"
-_APART: Final = ", ".join(str(int(kind)) for kind in sorted(ANSWERED))
-_NOT_LISTED_TWICE: Final = (
+_KINDS: Final = ", ".join(str(int(kind)) for kind in sorted(ANSWERED))
+_OF_TABLE: Final = {
+    "said": Condition(f"kind NOT IN ({_KINDS})"),
+    "answered": Condition(f"kind IN ({_KINDS})"),
+}
+# A prompt may also be in the home's history, and in a note from the queue.
+_NOT_LISTED_TWICE: Final = Condition(
     f"(t.kind <> {int(TextKind.HISTORY)} OR r.session IS NULL OR r.session NOT IN"
     " (SELECT id FROM sessions WHERE path <> '' AND gone_at IS NULL))"
     f" AND (t.kind <> {int(TextKind.NOTE)} OR NOT {WAS_TAKEN})"
 )
+# Each segment of a full-text table lists the first word of its pages. The pages of a prefix are
+# those between the last one that begins before it and the first one that begins after it.
+_PAGES: Final = """
+WITH RECURSIVE segments (id) AS (
+    SELECT min(segid) FROM {0}_idx
+    UNION ALL
+    SELECT (SELECT min(segid) FROM {0}_idx WHERE segid > id) FROM segments WHERE id IS NOT NULL
+)
+SELECT sum(
+    coalesce(
+        (SELECT pgno >> 1 FROM {0}_idx WHERE segid = id AND term >= ?2 ORDER BY term LIMIT 1),
+        (SELECT max(pgno) >> 1 FROM {0}_idx WHERE segid = id) + 1
+    ) - coalesce(
+        (SELECT pgno >> 1 FROM {0}_idx WHERE segid = id AND term <= ?1 ORDER BY term DESC LIMIT 1),
+        1
+    )
+) FROM segments WHERE id IS NOT NULL
+"""
+# FTS5 writes this before a word in its lists.
+_MAIN: Final = b"0"
 
 
 class SearchStatement(NamedTuple):
-    """A query that gives id, record, part, kind, session and bm25, newest text first."""
+    """A query for id, record, part, kind, session and bm25, newest text first."""
 
     sql: str
     values: list[Anything]
     filters: tuple[FieldFilter, ...]
-    """Whose truth stands in further columns; none if no row needs a check."""
+    """The filters whose values are in further columns; none if no row needs a check."""
     needs_check: bool
     is_ranked: bool
-    """Whether bm25 says something."""
+    """Whether the bm25 column has a value."""
 
 
 class _FtsExpression(NamedTuple):
-    """A full-text expression, and whether it says all that was asked."""
+    """A full-text expression, and whether it is exact; otherwise it matches too much."""
 
     expression: str
-    is_whole: bool
+    is_exact: bool
 
 
 class Renderer:
-    """Renders trees for one index; remembers what its filters mean there.
+    """Renders trees for one index.
 
-    With *is_masked* the words that the index knows decide nothing: every text is checked.
+    With *is_masked* the words in the index decide nothing: every text is checked.
     """
 
-    def __init__(
-        self, db: sqlite3.Connection, tokenizer: Tokenizer, *, is_masked: bool = False
-    ) -> None:
+    def __init__(self, db: sqlite3.Connection, *, is_masked: bool = False) -> None:
         self.filters = Filters(db)
-        self._db, self._tokenizer, self._is_masked = db, tokenizer, is_masked
-        self._vocabulary = Vocabulary(db)
+        self._db, self._is_masked = db, is_masked
         self._table: Table = "said"
         self._needs_check = False
         self._leaves = 0
+        make_vocabulary(db)
 
-    def plan(
+    def statement(
         self, tree: Node | None, table: Table, *, ranked: bool, last: int | None = None
     ) -> SearchStatement:
-        """Ask *table* for the texts that *tree* wants, or somewhat more, up to the *last* id."""
+        """Return a query for the texts of *table* up to the id *last* that may match *tree*."""
         self._table, self._needs_check, self._leaves = table, False, 0
-        wanted, unwanted, conditions = [], [], []
         nodes = conjuncts(tree)
-        for node in nodes:
-            said = self._said(node, 1)
-            refused = self._said(node.node, 1) if isinstance(node, Not) else None
-            if said is not None:
-                wanted.append(self._noted(said).expression)
-                conditions += [NEVER] if self._begins_no_word(node) else []
-            elif refused is not None and refused.is_whole:
-                unwanted.append((refused.expression, node))
-            else:
-                conditions.append(self._upper(node, 1))
-        if not wanted:
-            conditions += [self._upper(node, 1) for _, node in unwanted]
-            unwanted = []
-        expression = " AND ".join(f"({each})" for each in wanted)
-        if unwanted:
-            refusals = " OR ".join(f"({each})" for each, _ in unwanted)
-            expression = f"({expression}) NOT ({refusals})"
-        filters = filters_of(tree) if self._needs_check else ()
-        truths = [self.filters.condition(each, table) for each in dict.fromkeys(filters)]
-        is_ranked = ranked and bool(wanted) and table == "said"
+        expression, conditions = self._driving(nodes)
+        filters = tuple(dict.fromkeys(filters_of(tree))) if self._needs_check else ()
+        truths = [self.filters.condition(wanted, table) for wanted in filters]
+        is_ranked = ranked and bool(expression) and table == "said"
         columns = [*_COLUMNS, "bm25(said)" if is_ranked else "0.0"]
-        columns += [each.sql for each in truths]
-        source = f"{table} CROSS JOIN texts t ON t.id = {table}.rowid" if wanted else "texts t"
-        key = f"{table}.rowid" if wanted else "t.id"
-        driving = Condition(f"{table} MATCH ?", (expression,)) if wanted else _kinds(table)
-        where = [driving, *_within(nodes, key), both(conditions), Condition(_NOT_LISTED_TWICE)]
-        listed = (
-            self.filters.listed(node, table) for node in nodes if isinstance(node, FieldFilter)
-        )
-        # Words are sought once, not for each of them; where there is none, not at all.
-        which = f"+{key}" if wanted else key
-        where += [one_of(which, ids) if ids else NEVER for ids in listed if ids is not None]
-        where += [] if last is None else [Condition(f"{key} <= ?", (last,))]
-        # For every range words are sought anew, beginnings are put together, a rank is counted.
-        is_dear = is_ranked or '" *' in expression
-        ranges = self._ranges(nodes, most=1 if is_dear else _FEW_RANGES if wanted else None)
-        joined: tuple[str, ...] = ()
+        columns += [truth.sql for truth in truths]
+        if expression:
+            source, key = f"{table} CROSS JOIN texts t ON t.id = {table}.rowid", f"{table}.rowid"
+            where = [Condition(f"{table} MATCH ?", (expression,))]
+        else:
+            source, key, where = "texts t", "t.id", [_OF_TABLE[table]]
+        where += [*_within(nodes, key), *(each for each in conditions if each != ALWAYS)]
+        where.append(_NOT_LISTED_TWICE)
+        for node in nodes:
+            if isinstance(node, FieldFilter):
+                ids = self.filters.error_texts(node, table)
+                if ids is not None:  # The plus: words are searched for once, not for each id.
+                    where.append(one_of(f"+{key}" if expression else key, ids) if ids else NEVER)
+        if last is not None:
+            where.append(Condition(f"{key} <= ?", (last,)))
+        # Each range searches for the words again, and for all words of a prefix, and ranks again.
+        is_costly = is_ranked or '" *' in expression
+        ranges = self._ranges(nodes, 1 if is_costly else _FEW_RANGES if expression else None)
+        source_values: tuple[str, ...] = ()
         if ranges is not None and len(ranges) == 1:
             where.append(Condition(f"{key} BETWEEN ? AND ?", ranges[0]))
         elif ranges is not None:
-            source, joined = f"json_each(?) a CROSS JOIN {source}", (json.dumps(ranges),)
+            source, source_values = f"json_each(?) a CROSS JOIN {source}", (json.dumps(ranges),)
             where.append(Condition(f"{key} BETWEEN {_FIRST} AND {_LAST}"))
         sql = (
             f"SELECT {', '.join(columns)} FROM {source}"
             f" CROSS JOIN records r ON r.id = t.record"
-            f" WHERE {' AND '.join(each.sql for each in where)} ORDER BY {key} DESC"
+            f" WHERE {' AND '.join(part.sql for part in where)} ORDER BY {key} DESC"
         )
-        values = [value for each in truths for value in each.values]
-        values += [*joined, *(value for each in where for value in each.values)]
-        return SearchStatement(
-            sql, values, tuple(dict.fromkeys(filters)), self._needs_check, is_ranked
-        )
+        values = [value for truth in truths for value in truth.values]
+        values += [*source_values, *(value for part in where for value in part.values)]
+        return SearchStatement(sql, values, filters, self._needs_check, is_ranked)
 
     def newest(self, tree: Node | None, table: Table, most: int) -> SearchStatement:
-        """Ask for the *most* newest texts of *table*: what *tree* wants is decided on the text.
+        """Return a query for the *most* newest texts of *table*; *tree* is decided on the text.
 
-        Beside the columns of other plans each row says whether it is worth a look.
+        After the columns of other statements, each row says whether it may match.
         """
         nodes = conjuncts(tree)
         filters = tuple(dict.fromkeys(filters_of(tree)))
-        truths = [self.filters.condition(each, table) for each in filters]
-        meant = [
-            self.filters.condition(each, table) for each in nodes if isinstance(each, FieldFilter)
+        truths = [self.filters.condition(wanted, table) for wanted in filters]
+        required = [
+            self.filters.condition(node, table) for node in nodes if isinstance(node, FieldFilter)
         ]
-        worth = both([*meant, Condition(_NOT_LISTED_TWICE)])
-        where = both([_kinds(table), *_within(nodes, "id")])
-        columns = [*_COLUMNS, "0.0", worth.sql, *(each.sql for each in truths)]
+        may_match = both([*required, _NOT_LISTED_TWICE])
+        where = both([_OF_TABLE[table], *_within(nodes, "id")])
+        columns = [*_COLUMNS, "0.0", may_match.sql, *(truth.sql for truth in truths)]
         sql = (
             f"SELECT {', '.join(columns)} FROM"
             f" (SELECT * FROM texts WHERE {where.sql} ORDER BY id DESC LIMIT {most}) t"
             f" CROSS JOIN records r ON r.id = t.record ORDER BY t.id DESC"
         )
-        values = [value for each in (worth, *truths, where) for value in each.values]
+        values = [value for part in (may_match, *truths, where) for value in part.values]
         return SearchStatement(sql, values, filters, needs_check=True, is_ranked=False)
 
     def pages(self, tree: Node | None, table: Table) -> int:
-        """Guess how much SQLite has to put together before it knows the first row of a plan."""
-        begun = [
-            each for each in positive_leaves(tree) if isinstance(each, Word) and each.is_prefix
-        ]
-        terms = [self._tokenizer.terms(each.text) for each in begun]
-        return max((pages_of(self._db, table, each[-1]) for each in terms if each), default=0)
+        """Estimate how many pages SQLite reads before it knows the first row of a statement."""
+        prefixes = [terms(leaf.text) for leaf in word_leaves(tree) if leaf.is_prefix]
+        return max((pages_of(self._db, table, each[-1]) for each in prefixes if each), default=0)
 
-    def _ranges(self, nodes: Iterable[Node], *, most: int | None) -> list[Range] | None:
-        """Return ranges that hold the ids of all texts that *nodes* may mean, if a filter tells."""
+    def _driving(self, nodes: Iterable[Node]) -> tuple[str, list[Condition]]:
+        """Return one full-text expression for all of *nodes*, and conditions for the others."""
+        wanted: list[str] = []
+        excluded: list[tuple[str, Node]] = []
+        conditions: list[Condition] = []
+        for node in nodes:
+            found = self._expression(node, 1)
+            refused = self._expression(node.node, 1) if isinstance(node, Not) else None
+            if found is not None:
+                wanted.append(found.expression)
+                self._needs_check |= not found.is_exact
+                # SQLite would read the matches of all other words before it sees that this has
+                # none.
+                if isinstance(node, Word) and node.is_prefix and not self._has_words_with(node):
+                    conditions.append(NEVER)
+            elif refused is not None and refused.is_exact:
+                excluded.append((refused.expression, node))
+            else:
+                conditions.append(self._condition(node, 1, is_upper=True))
+        if not wanted:
+            conditions += [self._condition(node, 1, is_upper=True) for _, node in excluded]
+            return "", conditions
+        expression = " AND ".join(f"({each})" for each in wanted)
+        if excluded:
+            refusals = " OR ".join(f"({each})" for each, _ in excluded)
+            expression = f"({expression}) NOT ({refusals})"
+        return expression, conditions
+
+    def _has_words_with(self, prefix: Word) -> bool:
+        words = terms(prefix.text)
+        return not words or has_prefix(self._db, self._table, words[-1])
+
+    def _ranges(self, nodes: Iterable[Node], most: int | None) -> list[Range] | None:
+        """Return at most *most* ranges with the ids of all matches, if a filter limits them."""
         for node in nodes:
             if isinstance(node, FieldFilter) and node.field in BOUNDING:
                 ranges = self.filters.ranges(node)
@@ -189,64 +234,49 @@ class Renderer:
                     return [(ranges[0][0], ranges[-1][1])] if is_over else ranges
         return None
 
-    def _noted(self, said: _FtsExpression) -> _FtsExpression:
-        self._needs_check |= not said.is_whole
-        return said
-
-    def _said(self, node: Node, depth: int) -> _FtsExpression | None:
-        """Write *node* for the full-text table; None if it is not all words."""
+    def _expression(self, node: Node, depth: int) -> _FtsExpression | None:
+        """Return *node* as a full-text expression; None if it is not all words."""
         if depth > _DEEPEST or self._leaves > _MOST_LEAVES:
             return None
         match node:
             case Word() | Phrase():
-                return self._said_word(node)
+                self._leaves += 1
+                words = terms(node.text)
+                if not words:
+                    return None
+                is_exact = (self._table == "said" or len(words) == 1) and not self._is_masked
+                return _FtsExpression(expression_for(node, self._table), is_exact)
             case Any():
-                parts = [self._said(each, depth + 1) for each in node.nodes]
-                found = [each for each in parts if each is not None]
+                parts = [self._expression(each, depth + 1) for each in node.nodes]
+                found = [part for part in parts if part is not None]
                 if len(found) < len(parts):
                     return None
-                joined = " OR ".join(f"({each.expression})" for each in found)
-                return _FtsExpression(joined, all(each.is_whole for each in found))
+                linked = " OR ".join(f"({part.expression})" for part in found)
+                return _FtsExpression(linked, all(part.is_exact for part in found))
             case All():
-                return self._said_all(node, depth)
+                return self._all_expression(node, depth)
         return None
 
-    def _said_all(self, node: All, depth: int) -> _FtsExpression | None:
+    def _all_expression(self, node: All, depth: int) -> _FtsExpression | None:
         wanted: list[_FtsExpression] = []
-        refused: list[_FtsExpression] = []
+        excluded: list[_FtsExpression] = []
         for each in node.nodes:
-            said = self._said(each.node if isinstance(each, Not) else each, depth + 1)
-            if said is None:
+            part = self._expression(each.node if isinstance(each, Not) else each, depth + 1)
+            if part is None:
                 return None
-            (refused if isinstance(each, Not) else wanted).append(said)
+            (excluded if isinstance(each, Not) else wanted).append(part)
         if not wanted:
             return None
-        expression = " AND ".join(f"({each.expression})" for each in wanted)
-        if refusals := " OR ".join(f"({each.expression})" for each in refused if each.is_whole):
+        expression = " AND ".join(f"({part.expression})" for part in wanted)
+        if refusals := " OR ".join(f"({part.expression})" for part in excluded if part.is_exact):
             expression = f"({expression}) NOT ({refusals})"
-        return _FtsExpression(expression, all(each.is_whole for each in (*wanted, *refused)))
+        return _FtsExpression(expression, all(part.is_exact for part in (*wanted, *excluded)))
 
-    def _said_word(self, leaf: Word | Phrase) -> _FtsExpression | None:
-        self._leaves += 1
-        terms = self._tokenizer.terms(leaf.text)
-        if not terms:
-            return None
-        expression = expression_for(leaf, terms, self._table)
-        is_whole = self._table == "said" or len(terms) == 1
-        return _FtsExpression(expression, is_whole and not self._is_masked)
+    def _condition(self, node: Node, depth: int, *, is_upper: bool) -> Condition:
+        """Return a condition that is true for all matches of *node*, and perhaps for more.
 
-    def _begins_no_word(self, node: Node) -> bool:
-        """Return whether *node* is a beginning of no word: SQLite would read all others first."""
-        if not isinstance(node, Word) or not node.is_prefix:
-            return False
-        terms = self._tokenizer.terms(node.text)
-        return bool(terms) and not self._vocabulary.has_beginning(self._table, terms[-1])
-
-    def _upper(self, node: Node, depth: int) -> Condition:
-        """Return a condition that everything meets that *node* wants."""
-        return self._bound(node, depth, is_upper=True)
-
-    def _bound(self, node: Node, depth: int, *, is_upper: bool) -> Condition:
+        Unless *is_upper*: then one that is true only for matches, and perhaps not for all.
+        """
         if depth > _DEEPEST or self._leaves > _MOST_LEAVES:
             self._needs_check = True
             return ALWAYS if is_upper else NEVER
@@ -255,40 +285,69 @@ class Renderer:
                 self._leaves += 1
                 return self.filters.condition(node, self._table)
             case Not():
-                inner = self._bound(node.node, depth + 1, is_upper=not is_upper)
+                inner = self._condition(node.node, depth + 1, is_upper=not is_upper)
                 if inner in OPPOSITES:
                     return OPPOSITES[inner]
                 return Condition(f"NOT {inner.sql}", inner.values)
-        said = self._said(node, depth)
-        if said is not None:
-            self._noted(said)
-            if not is_upper and not said.is_whole:
+        found = self._expression(node, depth)
+        if found is not None:
+            self._needs_check |= not found.is_exact
+            if not is_upper and not found.is_exact:
                 return NEVER
-            table = self._table
-            asked = f"t.id IN (SELECT rowid FROM {table} WHERE {table} MATCH ?)"
-            return Condition(asked, (said.expression,))
+            query = f"SELECT rowid FROM {self._table} WHERE {self._table} MATCH ?"
+            return Condition(f"t.id IN ({query})", (found.expression,))
         if not isinstance(node, All | Any):
             self._needs_check = True
             return ALWAYS if is_upper else NEVER
-        parts = [self._bound(each, depth + 1, is_upper=is_upper) for each in node.nodes]
+        parts = [self._condition(each, depth + 1, is_upper=is_upper) for each in node.nodes]
         return both(parts) if isinstance(node, All) else either(parts)
 
 
-def expression_for(leaf: Word | Phrase, terms: Sequence[str], table: Table) -> str:
-    """Write a leaf of these *terms* for a full-text table; one of them knows no order of words."""
+def expression_for(leaf: Word | Phrase, table: Table) -> str:
+    """Return the full-text expression for a leaf with words; ``answered`` has no word order."""
     if table == "said":
         return as_phrase(leaf)
-    words = [Word(term) for term in terms]
-    words[-1] = Word(terms[-1], isinstance(leaf, Word) and leaf.is_prefix)
+    *first, last = terms(leaf.text)
+    words = [*map(Word, first), Word(last, leaf.is_prefix)]
     return " AND ".join(dict.fromkeys(map(as_phrase, words)))
 
 
-def _kinds(table: Table) -> Condition:
-    return Condition(f"kind {'NOT ' if table == 'said' else ''}IN ({_APART})")
+def make_vocabulary(db: sqlite3.Connection) -> None:
+    """Make temporary tables that list the words of the full-text tables.
+
+    To be called before anything is read: making a table may interrupt a query on the connection.
+    """
+    for table in ("said", "answered"):
+        db.execute(
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.words_{table}"
+            f" USING fts5vocab(main, {table}, instance)"
+        )
+
+
+def has_prefix(db: sqlite3.Connection, table: str, prefix: str) -> bool:
+    """Return whether a word of *table* begins with *prefix*; needs ``make_vocabulary``."""
+    query = f"SELECT term FROM temp.words_{table} WHERE term >= ? ORDER BY term LIMIT 1"
+    row = db.execute(query, (prefix,)).fetchone()
+    return row is not None and row[0].startswith(prefix)
+
+
+def pages_of(db: sqlite3.Connection, table: str, prefix: str) -> int:
+    """Estimate how many pages of *table* are about words with *prefix*, without reading them."""
+    first = _MAIN + prefix.encode(errors="replace")
+    try:
+        return int(db.execute(_PAGES.format(table), (first, first + b"\xff")).fetchone()[0] or 0)
+    except sqlite3.Error:  # These lists are internal to SQLite and may change.
+        return 0
+
+
+def count_texts(db: sqlite3.Connection, table: str, expression: str, most: int) -> int:
+    """Count the texts of *table* that match a full-text *expression*, up to *most*."""
+    found = f"SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT ?"
+    return int(db.execute(f"SELECT count(*) FROM ({found})", (expression, most)).fetchone()[0])
 
 
 def _within(nodes: Iterable[Node], key: str) -> Iterable[Condition]:
-    """Bound the ids by the dates that every match has to meet: ids are times."""
+    """Yield bounds on ids, which are times, for the dates that every match must meet."""
     for node in nodes:
         if isinstance(node, FieldFilter) and node.at is not None:
             second = max(0, microseconds(node.at) // 1_000_000)

@@ -1,10 +1,10 @@
-"""What comes near to what was asked, where no text is just that.
+"""Relax a query that no text matches.
 
-A few words may be beginnings of others. A sentence is not made of such: people ask "where did we
-fix the flaky retry". The words that only make it a question are left out at once, then the
-commonest, one after the other, until some text has all that are left. A word that nobody ever said
-is never left out, since it was probably what mattered: then nothing is the answer, and a note says
-which word it is. Nor is a time: where only texts of another have it, a note says so.
+Two or three words may be prefixes of others. A sentence is more likely a question, such as "where
+did we fix the flaky retry": the words that only make it a question are left out first, then the
+commonest ones, until some text has all the others. A word that occurs nowhere is never left out,
+since it was probably the one that mattered: nothing is found, and a note names it. Dates stay, too:
+if only texts from another time match, a note says so.
 """
 
 from __future__ import annotations
@@ -15,108 +15,112 @@ from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
 
 from turnlog.search.filters import Table
-from turnlog.search.language import FieldFilter, Node, Word
-from turnlog.search.match import Tokenizer, as_beginnings, conjuncts, joined, positive_leaves
-from turnlog.search.sql import expression_for
-from turnlog.search.vocabulary import texts_with
+from turnlog.search.language import (
+    FieldFilter,
+    Node,
+    Word,
+    conjuncts,
+    joined,
+    with_prefixes,
+    word_leaves,
+)
+from turnlog.search.sql import count_texts, expression_for
+from turnlog.search.tokenizer import terms
 
 _FEW_WORDS: Final = 3
 _MOST_WORDS: Final = 30
-# They make a question of what somebody looks for.
 _QUESTION: Final = """
 a about an and any are as at be been but by can could did do does for from had has have how i if in
 into is it its me my of on or our should so some than that the their them then there these they this
 those to us was we were what when where which who whose why will with would you your
 """
-_ASKING: Final = frozenset(_QUESTION.split())
-# Words in so many texts are all common: of those the shorter ones are left out first.
+_QUESTION_WORDS: Final = frozenset(_QUESTION.split())
+# Of words in at least this many texts, the shorter ones are left out first.
 _COMMON: Final = 2_000
 
 
-class Near(NamedTuple):
-    """Something to look for instead, and what to say if it is found."""
+class Suggestion(NamedTuple):
+    """Another query, and the note to show if it finds something."""
 
     tree: Node
     note: str
 
 
-class Nearness:
-    """Knows which words the texts of *tables* have, and how many texts have each."""
+class Suggestions:
+    """Suggests queries by the words in *tables*, and how many texts have each."""
 
-    def __init__(
-        self, db: sqlite3.Connection, tokenizer: Tokenizer, tables: Sequence[Table]
-    ) -> None:
-        self._db, self._tokenizer, self._tables = db, tokenizer, tables
+    def __init__(self, db: sqlite3.Connection, tables: Sequence[Table]) -> None:
+        self._db, self._tables = db, tables
 
-    def near_to(self, tree: Node | None) -> Iterator[Near]:
-        """Return what comes near to *tree*, the nearest first."""
-        words = _words_of(tree)
+    def near(self, tree: Node | None) -> Iterator[Suggestion]:
+        """Yield queries similar to *tree*, the most similar first."""
+        words = _required_words(tree)
         if len(words) <= _FEW_WORDS:
-            yield from begun(tree)
-        are_words = all(self._tokenizer.terms(word.text) for word in words)
-        if are_words and len(words) <= _MOST_WORDS and not self._unsaid(words):
-            yield from self._fewer(tree, words)
+            yield from by_prefix(tree)
+        has_terms = all(terms(word.text) for word in words)
+        if has_terms and len(words) <= _MOST_WORDS and not self._unknown(words):
+            yield from self._with_fewer(tree, words)
         if len(words) > _FEW_WORDS:
-            yield from begun(tree)
+            yield from by_prefix(tree)
 
     def notes_on(self, tree: Node | None) -> list[str]:
-        """Return why nothing was found, where one of several words tells."""
+        """Return notes on words that occur nowhere, if *tree* has more than one condition."""
         if len(conjuncts(tree)) < 2:
             return []
-        words = [each for each in _words_of(tree) if self._tokenizer.terms(each.text)]
-        return [f"no text has the word {each.text}" for each in self._unsaid(words)[:_FEW_WORDS]]
+        words = [word for word in _required_words(tree) if terms(word.text)]
+        return [f"no text has the word {word.text}" for word in self._unknown(words)[:_FEW_WORDS]]
 
-    def _unsaid(self, words: list[Word]) -> list[Word]:
-        """Return those of *words* that no text has; how it was asked does not matter."""
-        return [each for each in words if not _is_asking(each) and not self._texts_with(each, 1)]
+    def _unknown(self, words: list[Word]) -> list[Word]:
+        """Return those of *words*, except question words, that no text has."""
+        return [word for word in words if not _is_question(word) and not self._count(word, 1)]
 
-    def _fewer(self, tree: Node | None, words: list[Word]) -> Iterator[Near]:
-        """Return *tree* with fewer and fewer of its words."""
-        wanted = conjuncts(tree)
-        asking = list(filter(_is_asking, words))
-        others = [each for each in words if each not in asking]
-        counts = {each: self._texts_with(each, _COMMON) for each in others}
-        others.sort(key=lambda each: (-counts[each], len(each.text)))
-        for count in range(0 if asking else 1, len(others) + 1):
-            out = {*asking, *others[:count]}
-            rest = joined([each for each in wanted if each not in out])
-            if rest is not None and any(positive_leaves(rest)):
-                told = ", ".join(each.text for each in words if each in out)
-                yield Near(rest, f"no text has all of these words; left out: {told}")
+    def _with_fewer(self, tree: Node | None, words: list[Word]) -> Iterator[Suggestion]:
+        """Yield *tree* with fewer and fewer of its words."""
+        nodes = conjuncts(tree)
+        question = list(filter(_is_question, words))
+        others = [word for word in words if word not in question]
+        counts = {word: self._count(word, _COMMON) for word in others}
+        others.sort(key=lambda word: (-counts[word], len(word.text)))
+        for count in range(0 if question else 1, len(others) + 1):
+            out = {*question, *others[:count]}
+            rest = joined([node for node in nodes if node not in out])
+            if rest is not None and word_leaves(rest):
+                names = ", ".join(word.text for word in words if word in out)
+                yield Suggestion(rest, f"no text has all of these words; left out: {names}")
 
-    def _texts_with(self, word: Word, most: int) -> int:
-        terms = self._tokenizer.terms(word.text)
+    def _count(self, word: Word, most: int) -> int:
         return sum(
-            texts_with(self._db, table, expression_for(word, terms, table), most)
+            count_texts(self._db, table, expression_for(word, table), most)
             for table in self._tables
         )
 
 
-def begun(tree: Node | None) -> Iterator[Near]:
-    """Return *tree* with every word as the beginning of one."""
-    beginnings = as_beginnings(tree)
-    if beginnings is not None and beginnings != tree:
-        yield Near(beginnings, "no text has these whole words: words that begin so are shown")
+def by_prefix(tree: Node | None) -> Iterator[Suggestion]:
+    """Yield *tree* with every word as a prefix, if that changes it."""
+    prefixes = with_prefixes(tree)
+    if prefixes is not None and prefixes != tree:
+        note = "no text has these whole words; showing words that begin with them"
+        yield Suggestion(prefixes, note)
 
 
-def undated(tree: Node | None) -> Node | None:
-    """Return *tree* bound to no time; None if it was bound to none, or to nothing else."""
+def without_dates(tree: Node | None) -> Node | None:
+    """Return *tree* without its dates; None if it has none, or nothing else."""
     nodes = conjuncts(tree)
-    rest = [each for each in nodes if not (isinstance(each, FieldFilter) and each.at is not None)]
+    rest = [node for node in nodes if not (isinstance(node, FieldFilter) and node.at is not None)]
     return joined(rest) if len(rest) < len(nodes) else None
 
 
-def of_another_time(at: datetime | None, zone: tzinfo | None) -> str:
-    """Say that texts of another time have what was asked, the latest of them of *at*."""
-    when = "" if at is None else f", the latest of {at.astimezone(zone).date()}"
-    return f"texts of another time have this{when}"
+def another_time_note(at: datetime | None, zone: tzinfo | None) -> str:
+    """Return the note that texts from another time match, the latest from *at*."""
+    when = "" if at is None else f", the latest from {at.astimezone(zone).date()}"
+    return f"only texts from another time match{when}"
 
 
-def _is_asking(word: Word) -> bool:
-    return word.text.lower() in _ASKING
+def _is_question(word: Word) -> bool:
+    return word.text.lower() in _QUESTION_WORDS
 
 
-def _words_of(tree: Node | None) -> list[Word]:
-    """Return the words that all have to be there, each once; a beginning by a star was meant so."""
-    words = (each for each in conjuncts(tree) if isinstance(each, Word) and not each.is_prefix)
+def _required_words(tree: Node | None) -> list[Word]:
+    """Return the words that all must match, without prefixes, each once."""
+    words = (node for node in conjuncts(tree) if isinstance(node, Word) and not node.is_prefix)
     return list(dict.fromkeys(words))

@@ -38,7 +38,7 @@ from turnlog.index.refresh import refresh as refreshing
 from turnlog.index.refresh.refresh import refresh
 from turnlog.index.usage import deduplicate
 from turnlog.records.record import Linked
-from turnlog.search.vocabulary import Vocabulary
+from turnlog.search.sql import has_prefix, make_vocabulary
 from turnlog.sessions.session import Session
 from turnlog.storage.reader import Placed, read_log
 
@@ -688,7 +688,8 @@ def test_an_opened_index_is_one_state_until_it_is_closed(homes):
         refresh(homes)
         assert index.db.execute(count).fetchone() == (1,)
         # Which needs no more than the connection's own room.
-        assert Vocabulary(index.db).has_beginning("said", "questio")
+        make_vocabulary(index.db)
+        assert has_prefix(index.db, "said", "questio")
     with open_fresh(homes) as index:
         assert index.db.execute(count).fetchone() == (2,)
     with closing(sqlite3.connect(index_path(homes))) as db:

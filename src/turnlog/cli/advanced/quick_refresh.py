@@ -16,7 +16,7 @@ from turnlog.index.freshness import look_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from turnlog.index.freshness import Freshness
-    from turnlog.index.refresh.result import RefreshResult
+    from turnlog.index.refresh.refresh import RefreshResult
 
 # Held to the end: closing the index would write back what waits, and wait for the disk.
 _HELD: list[Freshness] = []

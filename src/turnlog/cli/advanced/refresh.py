@@ -12,7 +12,7 @@ from turnlog.cli.index_access import print_notices, refreshed
 from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
-    from turnlog.index.refresh.result import RefreshResult
+    from turnlog.index.refresh.refresh import RefreshResult
 
 
 class UnreadFile(Struct, kw_only=True):

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 from turnlog.errors import TurnlogError
 from turnlog.formats.homes import Home
 from turnlog.formats.log_file import LogFile
-from turnlog.index.database import is_valid_utf8
 from turnlog.index.ids import BESIDE
 from turnlog.index.refresh.bookmarks import Bookmark, LogChange, change_since, length_of
 from turnlog.index.refresh.chunks import Work
 from turnlog.index.refresh.writer import Writer
+from turnlog.text import utf8_safe
 
 if TYPE_CHECKING:
     from turnlog.formats import Problem
@@ -86,7 +86,7 @@ def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dic
     seen = {}
     for log in logs:
         path = os.fspath(log.path)
-        if not is_valid_utf8(path):
+        if utf8_safe(path) != path:
             if problems is not None:
                 from turnlog.formats import Problem  # noqa: PLC0415 - They are few.
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from msgspec import MsgspecError, Struct
+from msgspec import MsgspecError, Struct, field
 
 from turnlog.errors import BrokenIndex
 from turnlog.index.database import (
@@ -50,18 +50,19 @@ from turnlog.index.refresh.plan import (
     look_again,
     make_plan,
 )
-from turnlog.index.refresh.result import Progress, RefreshResult, Stage
 from turnlog.index.refresh.sessions import note_sessions
 from turnlog.index.refresh.writer import MOST_CHUNKS, Writer, transaction_of
 from turnlog.index.usage.deduplicate import deduplicate_all, make_lookup_tables
 from turnlog.storage.locks import lock
 
 if TYPE_CHECKING:
-    from turnlog.formats import Home
+    from turnlog.formats import Home, Problem
     from turnlog.index.refresh.chunks import Chunk
     from turnlog.index.usage.scan import Readable
 
-__all__ = ["Progress", "RefreshResult", "Stage", "refresh"]
+Stage = Literal["usage", "text"]
+Progress = Callable[[int, int], None]
+"""Called with the bytes processed so far and the bytes in all."""
 
 # So little is read here at once, without another process.
 _LITTLE_BYTES: Final = 1_000_000
@@ -71,6 +72,29 @@ _DEAD_WORTH: Final = 10_000
 _TURN_SECONDS: Final = 120
 # So much may wait in the write-ahead log: whoever opens the index next looks through it.
 _MOST_WAITING_BYTES: Final = 1_000_000
+
+
+class RefreshResult(Struct, kw_only=True):
+    """What a refresh found and did."""
+
+    logs: int = 0
+    """How many logs and side files exist."""
+    read: int = 0
+    """How many of them were read, as a whole or from their bookmark."""
+    read_bytes: int = 0
+    replaced: list[str] = field(default_factory=list)
+    """Logs that were read again from the start, since they were rewritten or replaced."""
+    gone: list[str] = field(default_factory=list)
+    """Logs that were found to be gone at their source."""
+    forgotten: int = 0
+    """How many logs were gone before and are missing in a rebuilt index."""
+    problems: list[Problem] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether there is nothing to report but the counts."""
+        return not (self.replaced or self.gone or self.forgotten or self.problems or self.notices)
 
 
 def refresh(

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from turnlog.index.database import transaction
-from turnlog.index.ids import OFFSET_BITS
-from turnlog.index.names import Names
+from turnlog.index.ids import OFFSET_BITS, Names
 from turnlog.index.refresh.bookmarks import Bookmark
 from turnlog.index.refresh.chunks import Chunk, Unplaced, UsageChunk
 from turnlog.index.refresh.text_ids import TextNumbering

@@ -33,9 +33,9 @@ from turnlog.index.ids import (
     OFFSET_BITS,
     QUARTER_US,
     UNDATED,
+    Names,
     microseconds,
 )
-from turnlog.index.names import Names
 from turnlog.index.usage.entries import SELECT, is_any_deduplicated, message_of_one, usage_entry_of
 from turnlog.records.usage_entries import UsageEntry
 

@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.index.database import utf8_safe_row
-from turnlog.index.ids import OFFSET_BITS, instant_at, microseconds
-from turnlog.index.names import Names
+from turnlog.index.ids import OFFSET_BITS, Names, instant_at, microseconds
 from turnlog.records.responses import folded as both
 from turnlog.records.usage import Counters
 from turnlog.records.usage_entries import UsageEntry

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from turnlog.errors import TurnlogError
-from turnlog.index.names import Names
+from turnlog.index.ids import Names
 from turnlog.index.refresh.bookmarks import Bookmark, fingerprint, length_of
 from turnlog.index.refresh.chunks import ChunkUsage, UsageChunk, Work
 from turnlog.index.refresh.writer import write_usage

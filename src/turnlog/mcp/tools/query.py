@@ -16,7 +16,7 @@ from pydantic import Field, WithJsonSchema
 
 from turnlog.api.index import Index
 from turnlog.api.query import (
-    PATIENCE_SECONDS,
+    BUDGET_SECONDS,
     RESOURCES,
     SLOW_PATTERN,
     TOOK_TOO_LONG,
@@ -204,7 +204,7 @@ def _without_nulls(part: Any) -> Any:
 
 def _answered(desk: ToolContext, index: Index, asked: Query) -> QueryDocument:
     """Answer the query, or say that its pattern is too slow."""
-    seconds = min(PATIENCE_SECONDS, desk.deadline.left / 2)
+    seconds = min(BUDGET_SECONDS, desk.deadline.left / 2)
     found = answer(
         index,
         asked,
