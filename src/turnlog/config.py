@@ -83,19 +83,17 @@ def load_config(directory: str | os.PathLike[str]) -> Config:
     path = Path(directory) / FILE_NAME
     try:
         text = _read(path)
-        settings = {} if text is None else _parsed(text)
+        settings: dict[str, Any] = {}
+        if text is not None:
+            import tomllib  # noqa: PLC0415 - Most have no settings, and it takes its time.
+
+            settings = tomllib.loads(text)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return Config(path, problems=(SettingProblem(FILE_NAME, why),))
     except (ValueError, RecursionError) as error:
         return Config(path, problems=(SettingProblem(FILE_NAME, str(error)),))
     return _config(path, settings)
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    import tomllib  # noqa: PLC0415 - Most have no settings, and it takes its time.
-
-    return tomllib.loads(text)
 
 
 def _read(path: Path) -> str | None:
@@ -123,7 +121,7 @@ def _config(path: Path, settings: Mapping[str, Any]) -> Config:
             if _is_count(value) and 1 <= value <= _LARGEST_CAP_MB:
                 cap = value * 1024 * 1024
             else:
-                reason = f"{value!r} is no number of megabytes from 1 to {_LARGEST_CAP_MB}"
+                reason = f"{value!r} is not a number of megabytes from 1 to {_LARGEST_CAP_MB}"
                 problems.append(SettingProblem(name, reason))
         elif name in _TABLES:
             if isinstance(value, dict):

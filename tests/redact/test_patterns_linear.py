@@ -25,7 +25,7 @@ _SEARCHING = {"search", "sub", "subn", "finditer", "findall", "split"}
 # Patterns that see short texts only.
 BOUNDED = {
     "turnlog.redact.names._LEFT": "searches the few bytes before a name",
-    "turnlog.redact.headers._PROGRAM": "searches the 200 bytes before an option",
+    "turnlog.redact.credentials._PROGRAM": "searches the 200 bytes before an option",
     "turnlog.records.call_lines._NUMBERED": "searches the first 400 characters of a result",
     "turnlog.query.sql._VIEW": "reads our own views.sql",
     "turnlog.query.sql._COLUMN": "reads our own views.sql",

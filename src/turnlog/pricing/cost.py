@@ -24,11 +24,11 @@ from msgspec.structs import replace
 from turnlog.config import Config, SettingProblem, load_config
 from turnlog.errors import UsageError
 from turnlog.pricing import extras
+from turnlog.pricing.genai import load_table
 from turnlog.pricing.money import attodollars, dollars
 from turnlog.pricing.overrides import Override, overrides_from
 from turnlog.pricing.rates import Price, Tier, Unpriced
 from turnlog.pricing.table import Table, prices_of
-from turnlog.pricing.table_cache import load_table
 from turnlog.records.responses import UNKNOWN, Response
 from turnlog.records.usage import Counters, Usage, count_of, counters_of
 
@@ -110,8 +110,10 @@ class Prices:
     def history(self, model: str) -> list[Price]:
         """Return every price that *model* ever had, oldest first, overrides last."""
         known = list(self._known(model))
-        own = [each for each in self.overrides if _is_for(each, model)]
-        return known + [price for each in own if (price := self._overriding(each, (), None))]
+        own = [override for override in self.overrides if _is_for(override, model)]
+        return known + [
+            price for override in own if (price := self._overriding(override, (), None))
+        ]
 
     def quote(self, model: str, at: datetime | None, terms: PriceTerms = PriceTerms()) -> Quote:  # noqa: B008
         """Return the price of a request to *model* under *terms*."""
@@ -132,7 +134,7 @@ class Prices:
         counters, terms = _read(usage)
         if not isinstance(model, str):
             raise UsageError(
-                f"a model is named by text, not by a {type(model).__name__}",
+                f"a model name is a string, not a {type(model).__name__}",
                 hint='such as "claude-sonnet-4-5"',
             )
         quote = self.quote(model, at, terms)
@@ -207,7 +209,7 @@ class RunningBill:
 
     def __init__(self, prices: Prices, *, mode: Mode = "calculate") -> None:
         if mode not in MODES:
-            raise UsageError(f"{mode!r} is no way to reckon", hint=f"there are {', '.join(MODES)}")
+            raise UsageError(f"invalid cost mode: {mode!r}", hint=f"use {', '.join(MODES)}")
         self._prices = prices
         self._mode = mode
         self._tabs: dict[tuple[Any, ...], _Tab] = {}
@@ -321,7 +323,7 @@ def _moment(at: datetime | None) -> datetime:
 
 
 def _read(usage: AnyUsage) -> tuple[Counters, PriceTerms]:
-    """Return counters, terms and cost of a usage in any of the accepted forms."""
+    """Return the counters and terms of a usage in any of the accepted forms."""
     if isinstance(usage, Counters):
         return usage, PriceTerms()
     if isinstance(usage, Usage):
@@ -351,6 +353,5 @@ def configured_prices(
 ) -> tuple[Prices, tuple[SettingProblem, ...]]:
     """Load the prices of turnlog's *home* and its *config*; return them with its problems."""
     config = config or load_config(home)
-    overrides, broken = overrides_from(config.prices) if config.prices else ((), ())
-    prices = Prices(load_table(home), overrides)
-    return prices, (*config.problems, *(SettingProblem(each.where, each.reason) for each in broken))
+    overrides, problems = overrides_from(config.prices) if config.prices else ((), ())
+    return Prices(load_table(home), overrides), (*config.problems, *problems)

@@ -55,22 +55,15 @@ BATCH: Final = 500
 # https://docs.aws.amazon.com/claude-platform/latest/userguide/data-residency.html
 US_ONLY: Final = 1100
 _WITHOUT_GEOGRAPHY: Final = (
-    "claude-2",
-    "claude-3",
-    "claude-v1",
-    "claude-haiku-4-5",
-    "claude-opus-4-0",
-    "claude-opus-4-1",
-    "claude-opus-4-5",
-    "claude-sonnet-4-0",
-    "claude-sonnet-4-5",
+    *("claude-2", "claude-3", "claude-v1", "claude-haiku-4-5", "claude-opus-4-0"),
+    *("claude-opus-4-1", "claude-opus-4-5", "claude-sonnet-4-0", "claude-sonnet-4-5"),
 )
 
-# Names that mean the usual. Capacity of the priority tier is bought beforehand; its tokens are
+# Names for the standard terms. Capacity of the priority tier is bought beforehand; its tokens are
 # accounted for at the usual prices. https://platform.claude.com/docs/en/api/service-tiers
-_USUAL_SPEEDS: Final = frozenset({None, "", "standard"})
-_USUAL_TIERS: Final = frozenset({None, "", "standard", "default", "auto", "priority"})
-_USUAL_PLACES: Final = frozenset({None, "", "global", "not_available"})
+_STANDARD_SPEEDS: Final = {None, "", "standard"}
+_STANDARD_TIERS: Final = {None, "", "standard", "default", "auto", "priority"}
+_STANDARD_PLACES: Final = {None, "", "global", "not_available"}
 
 
 class PriceFactors(NamedTuple):
@@ -93,17 +86,17 @@ def factors_of(
     permille: list[int] = []
     assumed: list[str] = []
     is_anthropic = provider == "anthropic"
-    if speed not in _USUAL_SPEEDS:
+    if speed not in _STANDARD_SPEEDS:
         factor = FAST.get(model) if is_anthropic and speed == "fast" else None
         if factor is None:
             return PriceFactors(unknown=f"no price is known for speed {speed!r}")
         permille.append(factor)
     if service_tier == "batch" and is_anthropic:
         permille.append(BATCH)
-    elif service_tier not in _USUAL_TIERS:
+    elif service_tier not in _STANDARD_TIERS:
         assumed.append(f"service tier {service_tier!r} priced as standard")
     if inference_geo == "us" and is_anthropic:
         permille.extend([US_ONLY] if not model.startswith(_WITHOUT_GEOGRAPHY) else [])
-    elif inference_geo not in _USUAL_PLACES:
+    elif inference_geo not in _STANDARD_PLACES:
         assumed.append(f"geography {inference_geo!r} priced as global")
     return PriceFactors(tuple(permille), tuple(assumed))

@@ -1,18 +1,30 @@
-"""Compile the prices of the genai-prices package into turnlog's table.
+"""The price table compiled from the genai-prices package, and a cache of it.
 
-Importing genai-prices takes a third of a second, so only ``table_cache`` imports this module, when
-the cached table is missing or outdated.
+Importing genai-prices takes a third of a second, so the compiled table is cached in a file, in a
+directory given by the caller. The file is rebuilt when genai-prices changes. It can be deleted at
+any time; if it is missing, unwritable or corrupt, only time is lost.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from datetime import time
 from decimal import Decimal
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
 
 from turnlog.pricing.rates import WRITE_1H_PERMILLE, Rates, Tier, rates_of
 from turnlog.pricing.table import Match, Model, PriceEntry, Provider, Table
+
+FILE_NAME: Final = "prices.json"
+FORMAT: Final = 1
 
 # Providers that cannot be recognized by a model's name, but by the form of their names.
 _BY_FORM: Final = frozenset({"aws", "openrouter", "zai"})
@@ -24,6 +36,69 @@ _CLAUSES: Final = {
     "regex": "regex",
 }
 _TOKENS: Final = ("input", "output", "cache_write", "cache_write_1h", "cache_read")
+
+
+class _CacheHeader(Struct, frozen=True):
+    """The file's first line: what the rest was compiled from, and its checksum."""
+
+    format: int
+    made_from: str
+    crc32: int
+
+
+_decode_head = msgspec.json.Decoder(_CacheHeader).decode
+_decode_table = msgspec.json.Decoder(Table).decode
+
+
+def load_table(directory: str | os.PathLike[str] | None = None) -> Table:
+    """Return the price table, from the cache in *directory* or newly compiled."""
+    if directory is None:
+        return compile_table()
+    path = Path(directory) / FILE_NAME
+    made_from = _fingerprint()
+    table = _read(path, made_from)
+    if table is None:
+        table = compile_table()
+        if made_from and not table.problem:
+            _write(path, made_from, table)
+    return table
+
+
+def _read(path: Path, made_from: str) -> Table | None:
+    try:
+        head, _, body = path.read_bytes().partition(b"\n")
+        expected = _CacheHeader(FORMAT, made_from, crc32(body))
+        return _decode_table(body) if made_from and _decode_head(head) == expected else None
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _write(path: Path, made_from: str, table: Table) -> None:
+    """Write the file atomically: readers see the old one or the new one."""
+    body = msgspec.json.encode(table)
+    head = msgspec.json.encode(_CacheHeader(FORMAT, made_from, crc32(body)))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+                file.write(head + b"\n" + body)
+            os.replace(temporary, path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _fingerprint() -> str:
+    """Return a fingerprint of the installed genai-prices without importing it; "" if none."""
+    try:
+        spec = find_spec("genai_prices")
+        places = spec.submodule_search_locations if spec else None
+        status = os.stat(os.path.join(next(iter(places or ())), "data.py"))
+    except (OSError, ValueError, ImportError, StopIteration):
+        return ""
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def compile_table() -> Table:
@@ -58,7 +133,13 @@ def _entry(price: Any, *, is_claude: bool) -> PriceEntry | None:
     if by_name["input"] is None and by_name["output"] is None:
         return None
     searches = _at(getattr(price.prices, "web_searches_kcount", None), 0) or Decimal(0)
-    starts = sorted({tier.start for cost in by_name.values() for tier in _tiers(cost)})
+    starts = sorted(
+        {
+            tier.start
+            for price_of_kind in by_name.values()
+            for tier in getattr(price_of_kind, "tiers", None) or ()
+        }
+    )
     constraint = getattr(price, "constraint", None)
     since = getattr(constraint, "start_date", None)
     start, end = getattr(constraint, "start_time", None), getattr(constraint, "end_time", None)
@@ -105,10 +186,6 @@ def _at(price: Any, context: int) -> Decimal | None:
         if context > tier.start:
             found = tier.price
     return found
-
-
-def _tiers(price: Any) -> list[Any]:
-    return getattr(price, "tiers", None) or []
 
 
 def _utc(clock: time) -> time:

@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from turnlog.config import SettingProblem
 from turnlog.pricing.money import PRICE_DIGITS
 from turnlog.pricing.rates import Rates, Tier, rates_of
 
@@ -52,35 +53,28 @@ class Override(Struct, frozen=True, kw_only=True):
         return after and (self.until is None or day < self.until)
 
 
-class PriceProblem(Struct, frozen=True):
-    """An invalid price in the settings, and why."""
-
-    where: str
-    reason: str
-
-
 class _InvalidPrice(Exception):
-    """Internal: converted to a PriceProblem."""
+    """Internal: converted to a SettingProblem."""
 
 
 def overrides_from(
     settings: Mapping[str, Any],
-) -> tuple[tuple[Override, ...], tuple[PriceProblem, ...]]:
+) -> tuple[tuple[Override, ...], tuple[SettingProblem, ...]]:
     """Parse the plain ``[prices]`` table of config.toml."""
     found: list[Override] = []
-    problems: list[PriceProblem] = []
+    problems: list[SettingProblem] = []
     for model, value in settings.items():
         for where, table in _tables(f"prices.{model}", value):
             try:
                 found.append(_override(model, table))
             except _InvalidPrice as error:
-                problems.append(PriceProblem(where, str(error)))
+                problems.append(SettingProblem(where, str(error)))
     return tuple(found), tuple(problems)
 
 
 def _tables(where: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, list):
-        yield from ((f"{where}[{number}]", each) for number, each in enumerate(value))
+        yield from ((f"{where}[{number}]", table) for number, table in enumerate(value))
     else:
         yield where, value
 
@@ -90,7 +84,7 @@ def _override(model: str, table: Any) -> Override:
         raise _InvalidPrice(f"a table of prices is expected, not {table!r}")
     unknown = sorted(set(table) - {*_PRICES, *_OTHERS})
     if unknown:
-        raise _InvalidPrice(f"{unknown[0]!r} is no part of a price; known are {', '.join(_PRICES)}")
+        raise _InvalidPrice(f"{unknown[0]!r} is not part of a price; use {', '.join(_PRICES)}")
     since, until = _day(table, "since"), _day(table, "until")
     if since is not None and until is not None and since >= until:
         raise _InvalidPrice(f"it ends ({until}) before it begins ({since})")

@@ -2,7 +2,7 @@
 
 Names in logs come with a date, a context size, a cloud region or a gateway's prefix. These are
 stripped step by step by fixed rules, never by similarity: a name that no rule explains has no
-price. ``table_cache`` loads the table.
+price. ``genai`` loads the table.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def matches(match: Match, name: str) -> bool:
     """Return whether *match* matches *name*, in lower case."""
     how, what = match
     if how == "any":
-        return any(matches(each, name) for each in what)
+        return any(matches(part, name) for part in what)
     if how == "all":
-        return all(matches(each, name) for each in what)
+        return all(matches(part, name) for part in what)
     if how == "regex":
         return re.search(what, name) is not None
     if how == "equals":

@@ -19,8 +19,7 @@ GB/s, and a pattern is tried only where a literal was found.
 from __future__ import annotations
 
 from turnlog.redact.find import Secret, find_secrets
-from turnlog.redact.known_values import gather_known
-from turnlog.redact.mask import redact, redact_line, redact_named, redact_value
+from turnlog.redact.mask import gather_known, redact, redact_line, redact_named, redact_value
 from turnlog.redact.user_rules import NO_RULES, Rules, rules_from
 
 __all__ = [

@@ -6,20 +6,18 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from turnlog.redact.commands import find_command_passwords
-from turnlog.redact.escapes import find_escaped
-from turnlog.redact.headers import find_header_secrets
+from turnlog.redact.credentials import find_command_passwords, find_header_secrets
 from turnlog.redact.key_shapes import find_shapes
 from turnlog.redact.names import find_named
 from turnlog.redact.private_keys import find_blocks
-from turnlog.redact.spans import SecretSpan
+from turnlog.redact.spans import SecretSpan, find_escaped
 from turnlog.redact.user_rules import NO_RULES, Rules, digest_of
 
 GUESSABLE_BYTES: Final = 20
 """A shorter secret may be a chosen one, which its digest would reveal."""
 _WINDOW: Final = 8192
 _OVERLAP: Final = 1024
-_ESCAPABLE: Final = frozenset(bytes((each,)) for each in b'nrtbfu"\\/')
+_ESCAPABLE: Final = frozenset(bytes((byte,)) for byte in b'nrtbfu"\\/')
 _OWN_RANK: Final = 2
 # A mask, as far as it can be recognized.
 _MASK: Final = re.compile(
@@ -41,24 +39,24 @@ class Secret(NamedTuple):
 
 
 def find_secrets(text: str | bytes, rules: Rules = NO_RULES) -> Iterator[Secret]:
-    """Return the secrets in *text* in order; positions count characters, or bytes."""
+    """Yield the secrets in *text* in order; positions count characters, or bytes."""
     if isinstance(text, bytes):
         data = text
         text_of_data = data.decode("utf-8", "surrogateescape") if rules.patterns else ""
         found = merge_overlaps(_own(text_of_data, rules), data, rules)
-        places: Iterable[tuple[int, int]] = [(each.start, each.end) for each in found]
+        places: Iterable[tuple[int, int]] = [(span.start, span.end) for span in found]
     else:
         data = text.encode("utf-8", "surrogatepass")
         found = merge_overlaps(_own(text, rules), data, rules)
         places = _characters(text, data, found)
-    for each, (start, end) in zip(found, places, strict=True):
+    for span, (start, end) in zip(found, places, strict=True):
         yield Secret(
-            each.kind,
+            span.kind,
             start,
             end,
-            each.masked.decode("utf-8", "surrogatepass"),
-            digest_of(_text(each.value)),
-            len(each.value) < GUESSABLE_BYTES,
+            span.masked.decode("utf-8", "surrogatepass"),
+            digest_of(_text(span.value)),
+            len(span.value) < GUESSABLE_BYTES,
         )
 
 
@@ -76,18 +74,18 @@ def merge_overlaps(own: Iterable[SecretSpan], data: bytes, rules: Rules) -> list
     """Return the spans to mask in *data*, in order; overlapping ones are merged."""
     found = [*own, *find_bytes(data), *find_escaped(data, find_bytes)]
     found = [
-        _without_half_escapes(each, data) for each in found if not rules.allows(_text(each.value))
+        _without_half_escapes(span, data) for span in found if not rules.allows(_text(span.value))
     ]
     found.sort()
-    settled: list[SecretSpan] = []
-    for each in found:
-        last = settled[-1] if settled else None
-        if last is None or each.start >= last.end:
-            settled.append(each)
+    merged: list[SecretSpan] = []
+    for span in found:
+        last = merged[-1] if merged else None
+        if last is None or span.start >= last.end:
+            merged.append(span)
             continue
-        better = min(last, each, key=lambda one: (one.rank, one.start))
-        settled[-1] = better._replace(start=last.start, end=max(last.end, each.end))
-    return settled
+        better = min(last, span, key=lambda span: (span.rank, span.start))
+        merged[-1] = better._replace(start=last.start, end=max(last.end, span.end))
+    return merged
 
 
 def _without_half_escapes(found: SecretSpan, data: bytes) -> SecretSpan:
@@ -111,7 +109,7 @@ def _is_escaped(data: bytes, at: int) -> bool:
 
 
 def find_user_patterns(text: str, rules: Rules) -> Iterator[tuple[int, int, str]]:
-    """Yield the span and name of each match of the user's patterns in *text*.
+    """Yield the span and name of span match of the user's patterns in *text*.
 
     A pattern gets one line at a time, and long lines in parts, so its time is bounded. Existing
     masks are left alone.
@@ -153,13 +151,13 @@ def _windows(text: str) -> Iterator[tuple[int, int]]:
 def _characters(text: str, data: bytes, found: list[SecretSpan]) -> Iterator[tuple[int, int]]:
     """Convert byte positions to character positions."""
     if len(text) == len(data):
-        yield from ((each.start, each.end) for each in found)
+        yield from ((span.start, span.end) for span in found)
         return
     at = characters = 0
-    for each in found:
-        start = characters + len(data[at : each.start].decode("utf-8", "surrogatepass"))
-        end = start + len(data[each.start : each.end].decode("utf-8", "surrogatepass"))
-        at, characters = each.end, end
+    for span in found:
+        start = characters + len(data[at : span.start].decode("utf-8", "surrogatepass"))
+        end = start + len(data[span.start : span.end].decode("utf-8", "surrogatepass"))
+        at, characters = span.end, end
         yield start, end
 
 

@@ -40,13 +40,14 @@ class Shape(NamedTuple):
     check: Callable[[bytes], bool] = is_varied
 
 
-def _shape(
-    kind: str, head: str, rest: bytes, *, check: Callable[[bytes], bool] = is_varied
-) -> Shape:
-    """Return a shape: the literal *head*, then *rest*, then no further key character."""
-    begin = head.encode()
-    pattern = re.escape(begin) + rest + rb"(?![A-Za-z0-9_])"
-    return Shape(kind, begin, pattern, check)
+def _shapes(
+    kind: str, heads: str, rest: bytes, check: Callable[[bytes], bool] = is_varied
+) -> list[Shape]:
+    """Return a shape for each of *heads*: the literal, then *rest*, then no further character."""
+    return [
+        Shape(kind, head, re.escape(head) + rest + rb"(?![A-Za-z0-9_])", check)
+        for head in heads.encode().split()
+    ]
 
 
 def _hex(count: int) -> bytes:
@@ -66,135 +67,123 @@ def _ends_varied(value: bytes) -> bool:
 
 
 # Heads that are part of other heads come after them.
-_BY_MARK: Final = (
-    _shape("anthropic key", "sk-ant-", rb"[a-z0-9]{2,12}-" + _open(20), check=looks_random),
-    _shape("anthropic key", "sk-ant-", _open(24), check=looks_random),
-    _shape("openrouter key", "sk-or-", rb"v1-" + _hex(64)),
-    _shape("openai key", "sk-proj-", _open(20), check=looks_random),
-    _shape("openai key", "sk-svcacct-", _open(20), check=looks_random),
-    _shape("openai key", "sk-admin-", _open(20), check=looks_random),
-    _shape("langsmith key", "lsv2_pt_", _hex(32) + rb"_" + _hex(10)),
-    _shape("langsmith key", "lsv2_sk_", _hex(32) + rb"_" + _hex(10)),
-    _shape("openai key", "sk-", _word(20) + rb"(?![_-])", check=looks_random),
-    _shape("groq key", "gsk_", _word(40, 60)),
-    _shape("xai key", "xai-", _word(60, 90), check=looks_random),
-    _shape("perplexity key", "pplx-", _word(40, 64)),
-    _shape("nvidia key", "nvapi-", _open(50, 80)),
-    _shape("replicate token", "r8_", _word(36, 40)),
-    _shape("hugging face token", "hf_", _word(30, 40)),
-    _shape("hugging face token", "api_org_", _word(30, 40)),
-    _shape("github token", "ghp_", _word(36, 251)),
-    _shape("github token", "gho_", _word(36, 251)),
-    _shape("github app token", "ghu_", _word(36, 251)),
-    _shape("github app token", "ghs_", _word(36, 251)),
-    _shape("github app token", "ghr_", _word(36, 251)),
-    _shape("github fine-grained token", "github_pat_", rb"[A-Za-z0-9_]{36,251}"),
-    _shape("gitlab token", "glpat-", rb"[A-Za-z0-9_.-]{20,300}", check=is_mixed),
-    *(
-        _shape("gitlab token", f"gl{name}-", rb"[A-Za-z0-9_.-]{20,300}")
-        for name in ("dt", "rt", "cbt", "ptt", "ft", "imt", "agent", "soat", "oas", "ffct")
-    ),
-    *(_shape("slack token", f"xox{letter}-", rb"[A-Za-z0-9-]{16,250}") for letter in "abceoprsd"),
-    _shape("slack token", "xapp-", rb"\d-[A-Za-z0-9-]{20,250}"),
-    _shape("google oauth secret", "GOCSPX-", _open(24, 40)),
-    _shape("google oauth token", "ya29.", rb"[A-Za-z0-9_.-]{20,2000}"),
-    _shape("stripe key", "sk_live_", _word(16, 250)),
-    _shape("stripe key", "sk_test_", _word(16, 250)),
-    _shape("stripe key", "rk_live_", _word(16, 250)),
-    _shape("stripe key", "rk_test_", _word(16, 250)),
-    _shape("webhook secret", "whsec_", rb"[A-Za-z0-9+/]{24,64}={0,2}"),
-    _shape("sendgrid key", "SG.", _open(16, 32) + rb"\." + _open(30, 64)),
-    _shape("npm token", "npm_", _word(36)),
-    _shape("pypi token", "pypi-", _open(50, 1000)),
-    _shape("digitalocean token", "dop_v1_", _hex(64)),
-    _shape("digitalocean token", "doo_v1_", _hex(64)),
-    _shape("digitalocean token", "dor_v1_", _hex(64)),
-    _shape("mailgun key", "key-", _hex(32)),
-    *(
-        _shape("shopify token", f"shp{name}_", rb"[0-9a-fA-F]{32,64}")
-        for name in ("at", "ca", "pa", "ss")
-    ),
-    _shape("square token", "sq0atp-", _open(22, 60)),
-    _shape("square secret", "sq0csp-", _open(40, 60)),
-    _shape("brevo key", "xkeysib-", _hex(64) + rb"-" + _word(16)),
-    _shape("notion token", "ntn_", _word(40, 60)),
-    _shape("linear key", "lin_api_", _word(32, 48)),
-    _shape("sentry token", "sntrys_", rb"[A-Za-z0-9+/=_-]{40,500}"),
-    _shape("sentry token", "sntryu_", _hex(64)),
-    _shape("grafana token", "glsa_", _word(32) + rb"_[0-9A-Fa-f]{8}"),
-    _shape("grafana token", "glc_", rb"[A-Za-z0-9+/]{32,400}={0,3}"),
-    _shape("vault token", "hvs.", _open(24, 300)),
-    _shape("vault token", "hvb.", _open(24, 300)),
-    _shape("doppler token", "dp.pt.", _word(40, 46)),
-    _shape("dynatrace token", "dt0c01.", rb"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
-    _shape("pulumi token", "pul-", _hex(40)),
-    _shape("postman key", "PMAK-", _hex(24) + rb"-" + _hex(34)),
-    _shape("new relic key", "NRAK-", rb"[A-Z0-9]{27}"),
-    _shape("rubygems key", "rubygems_", _hex(48)),
-    _shape("planetscale token", "pscale_tkn_", rb"[A-Za-z0-9_.=-]{32,64}"),
-    _shape("planetscale password", "pscale_pw_", rb"[A-Za-z0-9_.=-]{32,64}"),
-    _shape("supabase token", "sbp_", _hex(40)),
-    _shape("supabase key", "sb_secret_", _open(28, 60)),
-    _shape("figma token", "figd_", _open(38, 60)),
-    _shape("fly token", "fo1_", _open(43)),
-    _shape("tailscale key", "tskey-", rb"[a-z]+-" + _open(20, 80), check=looks_random),
-    _shape("heroku key", "HRKU-", _open(36, 64)),
-    _shape("1password token", "ops_", rb"eyJ[A-Za-z0-9+/=_-]{200,2000}"),
-    _shape("1password key", "A3-", rb"[A-Z0-9]{6}-[A-Z0-9-]{23,30}"),
-    _shape("adobe secret", "p8e-", _word(32)),
-    _shape("bedrock key", "bedrock-api-key-", rb"[A-Za-z0-9+/=]{40,2000}"),
-    _shape("clojars token", "CLOJARS_", _word(60)),
-    _shape("cloudflare key", "v1.0-", _hex(24) + rb"-" + _hex(146)),
-    _shape("dropbox token", "sl.", rb"[A-Za-z0-9_=-]{120,2000}"),
-    _shape("duffel token", "duffel_live_", rb"[A-Za-z0-9_=-]{40,46}"),
-    _shape("duffel token", "duffel_test_", rb"[A-Za-z0-9_=-]{40,46}"),
-    _shape("flutterwave key", "FLWSECK_TEST-", rb"[0-9a-h]{12,32}(?:-X)?"),
-    _shape("flutterwave key", "FLWSECK-", rb"[0-9a-h]{32}-X"),
-    _shape("fly token", "fm2_", rb"[A-Za-z0-9+/]{100,2000}={0,3}"),
-    _shape("frame.io token", "fio-u-", rb"[A-Za-z0-9_=-]{64}"),
-    _shape("harness key", "pat.", _open(22) + rb"\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"),
-    _shape("harness key", "sat.", _open(22) + rb"\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"),
-    _shape("infracost key", "ico-", _word(32), check=looks_random),
-    _shape("octopus key", "API-", rb"[A-Z0-9]{25,30}"),
-    _shape("planetscale token", "pscale_oauth_", rb"[A-Za-z0-9_.=-]{32,64}"),
-    _shape("prefect key", "pnu_", _word(36)),
-    _shape("readme key", "rdme_", rb"[a-z0-9]{70}"),
-    _shape("scalingo token", "tk-us-", _open(48)),
-    _shape("settlemint token", "sm_aat_", _word(16)),
-    _shape("settlemint token", "sm_pat_", _word(16)),
-    _shape("settlemint token", "sm_sat_", _word(16)),
-    _shape("shippo token", "shippo_live_", rb"[0-9a-fA-F]{40}"),
-    _shape("shippo token", "shippo_test_", rb"[0-9a-fA-F]{40}"),
-    _shape("sourcegraph token", "sgp_", rb"(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{40}"),
-    _shape("stripe key", "sk_prod_", _word(16, 250)),
-    _shape("stripe key", "rk_prod_", _word(16, 250)),
-    _shape("terraform token", "atlasv1.", rb"[A-Za-z0-9_=-]{60,70}"),
-    _shape("typeform token", "tfp_", rb"[A-Za-z0-9_.=-]{40,70}"),
-    _shape("age key", "AGE-SECRET-KEY-", rb"1[A-Z0-9]{58}"),
-    _shape("docker token", "dckr_pat_", _open(24, 40)),
-)
-_ALONE: Final = (
-    _shape("atlassian token", "ATATT3", rb"[A-Za-z0-9_=-]{150,250}"),
-    _shape("aws access key", "AKIA", rb"[A-Z0-9]{16}"),
-    _shape("aws access key", "ASIA", rb"[A-Z0-9]{16}"),
-    _shape("aws bedrock key", "ABSK", rb"[A-Za-z0-9+/]{100,280}={0,2}"),
-    _shape("artifactory key", "AKCp", _word(60, 80)),
-    _shape("google api key", "AIza", _open(35)),
-    _shape("twilio key", "SK", rb"[0-9a-fA-F]{32}"),
-    _shape("databricks token", "dapi", _hex(32) + rb"(?:-\d)?"),
-    _shape(
-        "slack webhook",
-        "hooks.slack.com/",
-        rb"[a-z]{6,12}/[A-Za-z0-9/_+-]{20,120}",
-        check=_ends_varied,
-    ),
-    _shape("discord webhook", "hooks/", rb"\d{15,20}/" + _open(40, 90), check=_ends_varied),
-)
+_BY_MARK: Final = [
+    shape
+    for row in (
+        ("anthropic key", "sk-ant-", rb"[a-z0-9]{2,12}-" + _open(20), looks_random),
+        ("anthropic key", "sk-ant-", _open(24), looks_random),
+        ("openrouter key", "sk-or-", rb"v1-" + _hex(64)),
+        ("openai key", "sk-proj- sk-svcacct- sk-admin-", _open(20), looks_random),
+        ("langsmith key", "lsv2_pt_ lsv2_sk_", _hex(32) + rb"_" + _hex(10)),
+        ("openai key", "sk-", _word(20) + rb"(?![_-])", looks_random),
+        ("groq key", "gsk_", _word(40, 60)),
+        ("xai key", "xai-", _word(60, 90), looks_random),
+        ("perplexity key", "pplx-", _word(40, 64)),
+        ("nvidia key", "nvapi-", _open(50, 80)),
+        ("replicate token", "r8_", _word(36, 40)),
+        ("hugging face token", "hf_ api_org_", _word(30, 40)),
+        ("github token", "ghp_ gho_", _word(36, 251)),
+        ("github app token", "ghu_ ghs_ ghr_", _word(36, 251)),
+        ("github fine-grained token", "github_pat_", rb"[A-Za-z0-9_]{36,251}"),
+        ("gitlab token", "glpat-", rb"[A-Za-z0-9_.-]{20,300}", is_mixed),
+        (
+            "gitlab token",
+            "gldt- glrt- glcbt- glptt- glft- glimt- glagent- glsoat- gloas- glffct-",
+            rb"[A-Za-z0-9_.-]{20,300}",
+        ),
+        (
+            "slack token",
+            "xoxa- xoxb- xoxc- xoxe- xoxo- xoxp- xoxr- xoxs- xoxd-",
+            rb"[A-Za-z0-9-]{16,250}",
+        ),
+        ("slack token", "xapp-", rb"\d-[A-Za-z0-9-]{20,250}"),
+        ("google oauth secret", "GOCSPX-", _open(24, 40)),
+        ("google oauth token", "ya29.", rb"[A-Za-z0-9_.-]{20,2000}"),
+        ("stripe key", "sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_", _word(16, 250)),
+        ("webhook secret", "whsec_", rb"[A-Za-z0-9+/]{24,64}={0,2}"),
+        ("sendgrid key", "SG.", _open(16, 32) + rb"\." + _open(30, 64)),
+        ("npm token", "npm_", _word(36)),
+        ("pypi token", "pypi-", _open(50, 1000)),
+        ("digitalocean token", "dop_v1_ doo_v1_ dor_v1_", _hex(64)),
+        ("mailgun key", "key-", _hex(32)),
+        ("shopify token", "shpat_ shpca_ shppa_ shpss_", rb"[0-9a-fA-F]{32,64}"),
+        ("square token", "sq0atp-", _open(22, 60)),
+        ("square secret", "sq0csp-", _open(40, 60)),
+        ("brevo key", "xkeysib-", _hex(64) + rb"-" + _word(16)),
+        ("notion token", "ntn_", _word(40, 60)),
+        ("linear key", "lin_api_", _word(32, 48)),
+        ("sentry token", "sntrys_", rb"[A-Za-z0-9+/=_-]{40,500}"),
+        ("sentry token", "sntryu_", _hex(64)),
+        ("grafana token", "glsa_", _word(32) + rb"_[0-9A-Fa-f]{8}"),
+        ("grafana token", "glc_", rb"[A-Za-z0-9+/]{32,400}={0,3}"),
+        ("vault token", "hvs. hvb.", _open(24, 300)),
+        ("doppler token", "dp.pt.", _word(40, 46)),
+        ("dynatrace token", "dt0c01.", rb"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
+        ("pulumi token", "pul-", _hex(40)),
+        ("postman key", "PMAK-", _hex(24) + rb"-" + _hex(34)),
+        ("new relic key", "NRAK-", rb"[A-Z0-9]{27}"),
+        ("rubygems key", "rubygems_", _hex(48)),
+        ("planetscale token", "pscale_tkn_ pscale_oauth_", rb"[A-Za-z0-9_.=-]{32,64}"),
+        ("planetscale password", "pscale_pw_", rb"[A-Za-z0-9_.=-]{32,64}"),
+        ("supabase token", "sbp_", _hex(40)),
+        ("supabase key", "sb_secret_", _open(28, 60)),
+        ("figma token", "figd_", _open(38, 60)),
+        ("fly token", "fo1_", _open(43)),
+        ("tailscale key", "tskey-", rb"[a-z]+-" + _open(20, 80), looks_random),
+        ("heroku key", "HRKU-", _open(36, 64)),
+        ("1password token", "ops_", rb"eyJ[A-Za-z0-9+/=_-]{200,2000}"),
+        ("1password key", "A3-", rb"[A-Z0-9]{6}-[A-Z0-9-]{23,30}"),
+        ("adobe secret", "p8e-", _word(32)),
+        ("bedrock key", "bedrock-api-key-", rb"[A-Za-z0-9+/=]{40,2000}"),
+        ("clojars token", "CLOJARS_", _word(60)),
+        ("cloudflare key", "v1.0-", _hex(24) + rb"-" + _hex(146)),
+        ("dropbox token", "sl.", rb"[A-Za-z0-9_=-]{120,2000}"),
+        ("duffel token", "duffel_live_ duffel_test_", rb"[A-Za-z0-9_=-]{40,46}"),
+        ("flutterwave key", "FLWSECK_TEST-", rb"[0-9a-h]{12,32}(?:-X)?"),
+        ("flutterwave key", "FLWSECK-", rb"[0-9a-h]{32}-X"),
+        ("fly token", "fm2_", rb"[A-Za-z0-9+/]{100,2000}={0,3}"),
+        ("frame.io token", "fio-u-", rb"[A-Za-z0-9_=-]{64}"),
+        ("harness key", "pat. sat.", _open(22) + rb"\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"),
+        ("infracost key", "ico-", _word(32), looks_random),
+        ("octopus key", "API-", rb"[A-Z0-9]{25,30}"),
+        ("prefect key", "pnu_", _word(36)),
+        ("readme key", "rdme_", rb"[a-z0-9]{70}"),
+        ("scalingo token", "tk-us-", _open(48)),
+        ("settlemint token", "sm_aat_ sm_pat_ sm_sat_", _word(16)),
+        ("shippo token", "shippo_live_ shippo_test_", rb"[0-9a-fA-F]{40}"),
+        ("sourcegraph token", "sgp_", rb"(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{40}"),
+        ("terraform token", "atlasv1.", rb"[A-Za-z0-9_=-]{60,70}"),
+        ("typeform token", "tfp_", rb"[A-Za-z0-9_.=-]{40,70}"),
+        ("age key", "AGE-SECRET-KEY-", rb"1[A-Z0-9]{58}"),
+        ("docker token", "dckr_pat_", _open(24, 40)),
+    )
+    for shape in _shapes(*row)
+]
+_ALONE: Final = [
+    shape
+    for row in (
+        ("atlassian token", "ATATT3", rb"[A-Za-z0-9_=-]{150,250}"),
+        ("aws access key", "AKIA ASIA", rb"[A-Z0-9]{16}"),
+        ("aws bedrock key", "ABSK", rb"[A-Za-z0-9+/]{100,280}={0,2}"),
+        ("artifactory key", "AKCp", _word(60, 80)),
+        ("google api key", "AIza", _open(35)),
+        ("twilio key", "SK", rb"[0-9a-fA-F]{32}"),
+        ("databricks token", "dapi", _hex(32) + rb"(?:-\d)?"),
+        (
+            "slack webhook",
+            "hooks.slack.com/",
+            rb"[a-z]{6,12}/[A-Za-z0-9/_+-]{20,120}",
+            _ends_varied,
+        ),
+        ("discord webhook", "hooks/", rb"\d{15,20}/" + _open(40, 90), _ends_varied),
+    )
+    for shape in _shapes(*row)
+]
 
 
 def _mark(mark: bytes) -> re.Pattern[bytes]:
     """Return a pattern for *mark* where it may end a head and a long run follows."""
-    heads = [each.head for each in _BY_MARK if each.head.endswith(mark)]
+    heads = [shape.head for shape in _BY_MARK if shape.head.endswith(mark)]
     short = b"|".join(re.escape(head) for head in heads if len(head) < 4)
     long = [head for head in heads if len(head) >= 4]
     sets = b"".join(b"[" + bytes({head[at] for head in long}) + b"]" for at in (-4, -3, -2))
@@ -208,12 +197,12 @@ _DOT: Final = re.compile(
     rb"\.(?=[A-Za-z0-9_-]{16}|[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}|org/(?:file/)?bot\d)"
 )
 _BEFORE_MARK: Final[dict[bytes, list[Shape]]] = {}
-for _each in _BY_MARK:
-    _BEFORE_MARK.setdefault(_each.head[-3:], []).append(_each)
+for _known in _BY_MARK:
+    _BEFORE_MARK.setdefault(_known.head[-3:], []).append(_known)
 # Heads that share a letter share a search. Each pattern begins with a rare letter of its heads,
 # which is so many characters after their beginning.
 _SEARCHES: Final = tuple(
-    (back, re.compile(pattern), [each for each in _ALONE if each.head.startswith(first)])
+    (back, re.compile(pattern), [shape for shape in _ALONE if shape.head.startswith(first)])
     for first, back, pattern in (
         (b"A", 0, rb"A(?:KIA|SIA|BSK|Iza|KCp|TATT3|(?<=:A)A[A-Za-z0-9_-]{33})"),
         (b"S", 0, rb"SK[0-9a-fA-F]{32}"),

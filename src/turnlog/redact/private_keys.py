@@ -15,7 +15,7 @@ from turnlog.redact.false_positives import is_example
 from turnlog.redact.spans import SecretSpan
 
 _RANK: Final = 0
-_MASKED: Final = "[redacted private key]"
+_MASK: Final = b"[redacted private key]"
 _BEGIN: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _ARMOUR: Final = b"-----BEGIN "
 _END: Final = b"-----END"
@@ -99,9 +99,6 @@ def _in_a_row(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def _masked(data: bytes, pieces: list[tuple[int, int]]) -> bytes:
-    """Yield the mask for the whole key; the text between its lines stays, except newlines."""
-    masked = _MASKED.encode()
+    """Return the mask for the whole key; the text between its lines stays, except newlines."""
     between = [data[a[1] : b[0]] for a, b in pairwise(pieces)]
-    if all(map(_LINE_ENDS.fullmatch, between)):
-        return masked
-    return masked + b"".join(between)
+    return _MASK if all(map(_LINE_ENDS.fullmatch, between)) else _MASK + b"".join(between)
