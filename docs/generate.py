@@ -49,8 +49,8 @@ from turnlog.costs.blocks import BlockLedger
 from turnlog.costs.budgets import BudgetReport
 from turnlog.costs.comparison import CostComparison
 from turnlog.costs.ledger import Explanation, Ledger
-from turnlog.export.contents import ContentsDocument
 from turnlog.export.conversation import ConversationDocument
+from turnlog.export.exporter import ContentsDocument
 from turnlog.formats import find_homes, find_logs
 from turnlog.health.doctor import Checkup
 from turnlog.health.logs import Health, examine

@@ -14,7 +14,7 @@ from export.pages import home_of, markdown_of, told
 from sampling import examples
 from sessions.trees import answer, call, record
 from turnlog.export import markdown as inert_module
-from turnlog.export.contents import Listed, contents_markdown, contents_page
+from turnlog.export.exporter import Listed, contents_markdown, contents_page
 from turnlog.export.markdown import fenced, inert_markdown, plain, span
 from turnlog.text import inert
 

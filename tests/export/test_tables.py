@@ -23,8 +23,7 @@ from turnlog.costs.ledger import Question, ledger
 from turnlog.costs.usage import IndexSource
 from turnlog.errors import UsageError
 from turnlog.export.masking import Masking
-from turnlog.export.parquet import MARK, schema_of, write_parquet
-from turnlog.export.tables import TABLES, Tables, as_csv
+from turnlog.export.tables import MARK, TABLES, Tables, as_csv, schema_of, write_parquet
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.sessions.session import Session

@@ -1,1 +1,1 @@
-"""How it looks: inert text, Markdown, HTML and SVG charts; shared by exports, pages and the web."""
+"""Conversations, reports and tables as Markdown, HTML, JSON, CSV and Parquet."""

@@ -1,12 +1,10 @@
-"""A session as people read it, whatever it is drawn with: turns, and in each what happened.
+"""The conversation model: a session as turns of prompts, answers, calls and marks.
 
-A call carries its result, wherever in the log that stands, and the subagents that it asked for,
-each with turns of its own. Compactions, gaps and what a branch parts from are marks between blocks.
-Turns are read one at a time, so that a page of a long session never stands in memory whole. Every
-text has been through ``outgoing``.
+A call carries its result, wherever that is in the log, and its subagents, each with turns of its
+own. Compactions, gaps and branches are marks between blocks. Turns are read one at a time, so a
+long session is never in memory as a whole. All texts have been masked by ``masking``.
 
-These are values without a look: Markdown, HTML and JSON are made of the same ones, and JSON is just
-their fields.
+These values have no layout: Markdown and HTML are rendered from them, and JSON is their fields.
 """
 
 from __future__ import annotations
@@ -25,18 +23,18 @@ ThreadName = Literal["main", "whole", "all"]
 
 
 class ConversationOptions(Struct, frozen=True, kw_only=True):
-    """Which parts of a session are wanted."""
+    """Which parts of a session to include."""
 
     thread: ThreadName = "whole"
-    """Since the last compaction, from the very first record, or every branch."""
+    """Since the last compaction, from the first record, or every branch."""
     turns: tuple[int, int | None] | None = None
-    """The first and the last, counted from 1; None for the last is as far as it goes."""
+    """The first and the last turn, counted from 1; None as the last means no limit."""
     tools: bool = True
     thinking: bool = True
     images: bool = True
 
     def wants(self, number: int) -> bool:
-        """Return whether the turn of that number is wanted."""
+        """Return whether to include the turn with this number."""
         if self.turns is None:
             return True
         first, last = self.turns
@@ -44,21 +42,21 @@ class ConversationOptions(Struct, frozen=True, kw_only=True):
 
 
 class PromptPieceKind(StrEnum):
-    """What a piece of a prompt is."""
+    """The kind of a piece of a prompt."""
 
     PROMPT = "prompt"
-    CALLER = "caller"  # A subagent was asked by the one that called it.
+    CALLER = "caller"  # The prompt of a subagent.
     COMMAND = "command"
     OUTPUT = "output"
     NOTE = "note"
     INTERRUPTED = "interrupted"
 
 
-_ASKING: Final = (PromptPieceKind.PROMPT, PromptPieceKind.COMMAND, PromptPieceKind.CALLER)
+_PROMPTS: Final = (PromptPieceKind.PROMPT, PromptPieceKind.COMMAND, PromptPieceKind.CALLER)
 
 
 class MarkKind(StrEnum):
-    """What happened between two blocks."""
+    """The kind of a mark between two blocks."""
 
     COMPACTION = "compaction"
     SUMMARY = "summary"
@@ -69,39 +67,39 @@ class MarkKind(StrEnum):
 
 
 class PromptPiece(Struct, tag="said", kw_only=True):
-    """A person, or the agent program for them, said something."""
+    """Text by a person, or by the agent program in their name."""
 
     kind: PromptPieceKind
     text: str
 
     @property
     def is_prompt(self) -> bool:
-        """Whether it asks for something: it was typed, or an agent's caller wrote it."""
-        return self.kind in _ASKING
+        """Whether a person typed it, or a subagent's caller wrote it."""
+        return self.kind in _PROMPTS
 
 
 class Answer(Struct, tag="answer", kw_only=True):
-    """The model answered."""
+    """Text of the model."""
 
     text: str
     is_error: bool = False
 
 
 class Thinking(Struct, tag="thinking", kw_only=True):
-    """The model thought."""
+    """The model's thinking."""
 
     text: str
 
 
 class Picture(Struct, tag="image", kw_only=True):
-    """An image that the log itself holds; *data* is base64, and None if it was left out."""
+    """An image in the log; *data* is base64, or None if it is excluded."""
 
     media_type: str
     data: str | None
 
 
 class Mark(Struct, tag="mark", kw_only=True):
-    """Something that is neither said nor done."""
+    """An event between blocks, such as a compaction or a gap."""
 
     kind: MarkKind
     text: str = ""
@@ -109,7 +107,7 @@ class Mark(Struct, tag="mark", kw_only=True):
 
 
 class Other(Struct, tag="other", kw_only=True):
-    """Something of a kind that this version has not met."""
+    """A record or block of an unknown kind."""
 
     kind: str
     text: str
@@ -124,25 +122,26 @@ class Hunk(Struct, kw_only=True):
 
 
 class ToolResult(Struct, kw_only=True):
-    """What a tool answered."""
+    """A tool's result."""
 
     text: str
     is_error: bool
     at: datetime | None = None
     images: list[Picture] = field(default_factory=list)
     hunks: list[Hunk] = field(default_factory=list)
-    """What it changed in a file, where it said so."""
+    """The changes to a file, if the tool reported them."""
 
 
 class ToolCall(Struct, tag="call", kw_only=True):
-    """A tool was asked, and answered or not."""
+    """A tool call, with its result if there is one."""
 
     id: str
     name: str
     input: Any
     asked: str
-    """In a few words."""
+    """The call in a few words."""
     answered: str
+    """The result in a few words."""
     at: datetime | None = None
     elapsed_ms: int | None = None
     result: ToolResult | None = None
@@ -150,26 +149,26 @@ class ToolCall(Struct, tag="call", kw_only=True):
 
 
 class SubagentRun(Struct, kw_only=True):
-    """What a subagent did."""
+    """A subagent's conversation."""
 
     id: str
     kind: str | None
     description: str | None
     is_guess: bool = False
-    """Only its prompt or its position tells which call asked for it."""
+    """Whether it was matched to its call only by prompt or position."""
     is_orphan: bool = False
     turns: list[ConversationTurn] = field(default_factory=list)
 
 
 class DamageSummary(Struct, kw_only=True):
-    """How much of the logs is no record."""
+    """How much of the logs is damaged."""
 
     places: int
     size_bytes: int
 
 
 class SessionUsage(Struct, kw_only=True):
-    """What the session used and cost, its subagents included; an estimate at the API's prices."""
+    """Usage and cost of the session with its subagents, estimated at API prices."""
 
     messages: int
     input: int
@@ -182,13 +181,13 @@ class SessionUsage(Struct, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """All tokens together."""
+        """All tokens."""
         written = self.cache_write_5m + self.cache_write_1h
         return self.input + self.output + written + self.cache_read
 
     @property
     def cost(self) -> str:
-        """The cost as people read it; that of models without a price is not in it."""
+        """The cost for display; models without a price are not included."""
         return shown(Decimal(self.cost_usd)) + (" and more" if self.unpriced else "")
 
 
@@ -196,35 +195,35 @@ Block: TypeAlias = PromptPiece | Answer | Thinking | Picture | ToolCall | Mark |
 
 
 class ConversationTurn(Struct, kw_only=True):
-    """A prompt and all that follows until the next. Number 0 stands before the first prompt."""
+    """A prompt and everything up to the next one. Number 0 is before the first prompt."""
 
     number: int
     at: datetime | None
     ended_at: datetime | None
     blocks: list[Block]
     branch: str | None = None
-    """The last record of the branch that it stands in, if that is not the main one."""
+    """The last record of its branch; None for the main branch."""
 
     @property
     def prompt(self) -> str:
-        """What was asked."""
-        said = (each for each in self.blocks if isinstance(each, PromptPiece))
-        return "\n\n".join(each.text for each in said if each.is_prompt)
+        """The text of the prompt."""
+        pieces = (block for block in self.blocks if isinstance(block, PromptPiece))
+        return "\n\n".join(piece.text for piece in pieces if piece.is_prompt)
 
     @property
     def label(self) -> str:
-        """What it is about: what was asked, else what the program had to say."""
-        said = (each.text for each in self.blocks if isinstance(each, PromptPiece))
-        return self.prompt or next(said, "")
+        """The prompt, or the first text by the program."""
+        texts = (block.text for block in self.blocks if isinstance(block, PromptPiece))
+        return self.prompt or next(texts, "")
 
     @property
     def calls(self) -> int:
-        """How many tools were asked."""
-        return sum(isinstance(each, ToolCall) for each in self.blocks)
+        """The number of tool calls."""
+        return sum(isinstance(block, ToolCall) for block in self.blocks)
 
 
 class Head(Struct, kw_only=True):
-    """What is known of a session."""
+    """Metadata and totals of a session."""
 
     id: str
     title: str | None
@@ -238,30 +237,30 @@ class Head(Struct, kw_only=True):
     subagents: int
     damaged: DamageSummary
     other_branches: int
-    """How many ways the conversation went that this thread does not show."""
+    """The number of branches that are not shown."""
     is_redacted: bool
 
 
 class Conversation(Struct, kw_only=True):
-    """A session to be drawn; its turns are read when they are asked for, once."""
+    """A session to be exported; its turns are read lazily, once."""
 
     head: Head
     turns: Iterator[ConversationTurn]
     strays: Iterator[SubagentRun]
-    """The subagents that no call in the turns has asked for; ask when all turns were read."""
+    """Subagents of no call in the turns; iterate after the turns."""
 
 
 class ConversationDocument(Struct, kw_only=True):
-    """What ``turnlog export --format json`` writes."""
+    """The document of ``turnlog export --format json``."""
 
     session: Head
     turns: list[ConversationTurn]
     subagents: list[SubagentRun]
-    """Those that no call in the turns has asked for."""
+    """Subagents of no call in the turns."""
 
 
 def document_of(conversation: Conversation) -> ConversationDocument:
-    """Return a conversation whole."""
+    """Read the whole conversation."""
     turns = list(conversation.turns)
     return ConversationDocument(
         session=conversation.head, turns=turns, subagents=list(conversation.strays)

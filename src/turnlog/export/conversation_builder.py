@@ -1,14 +1,10 @@
-"""Reading a session into a conversation: results put to their calls, subagents below them.
+"""Read a session into a conversation: results at their calls, subagents inside their calls.
 
-The thread decides the order. A call is told with its result even if that came turns later, and the
-result is not told again; one whose call is nowhere is told by itself. A subagent is told once, at
-the call that asked for it, however its log and that call may name each other.
+The thread decides the order. A call has its result even if that came turns later; a result whose
+call is missing is shown by itself. A subagent is shown once, at the call that started it.
 
-One pass over each log of a session: all that must be known before it is told.
-
-`Session` answers each question with a pass of its own, which is right for whoever asks one. An
-export asks all of them: what the session is about, how its records hang together, which call asked
-for which subagent, what is damaged.
+``Session`` makes one pass over a log per question. An export asks all of them: title, tree,
+subagents, damage. ``read_session`` answers them in one pass over each log.
 """
 
 from __future__ import annotations
@@ -58,7 +54,7 @@ from turnlog.storage.reader import Placed, Reader
 
 
 class SessionRead(Struct):
-    """What one pass over the logs has told."""
+    """The results of one pass over the logs."""
 
     tree: Tree
     summary: SessionSummary
@@ -69,7 +65,7 @@ class SessionRead(Struct):
 
 def read_session(session: Session) -> SessionRead:
     """Read the logs of *session*, each once."""
-    session.path  # noqa: B018 - An error if it has lost its main log.
+    session.path  # noqa: B018 - Raises if the main log is missing.
     main = _Pass(Traces())
     tree = Tree(main.items(session))
     found: dict[str, tuple[Path, Traces]] = {}
@@ -97,7 +93,7 @@ def read_session(session: Session) -> SessionRead:
 
 
 class _Pass:
-    """Feeds everything that wants to see the records of a log."""
+    """One pass over a log that collects titles, traces of subagents and damage."""
 
     def __init__(self, traces: Traces) -> None:
         self.traces = traces
@@ -105,14 +101,14 @@ class _Pass:
         self.damaged = DamageSummary(places=0, size_bytes=0)
 
     def items(self, session: Session) -> Iterator[Placed]:
-        """Return the records of the main logs, in order."""
+        """Yield the records of the main logs, in order."""
         for number, log in enumerate(session.main_logs):
             for item in self.of(session, log):
                 yield item._replace(log=number) if number else item
 
     def of(self, session: Session, log: LogFile) -> Iterator[Placed]:
-        """Return the records of one log."""
-        # In the log of a day others' records stand too, and whose damage it is nobody can tell.
+        """Yield the records of one log."""
+        # The log of a day has records of several sessions, so its damage is not attributed.
         for item in session.read(log) if log.kind == "day" else self._whole(log):
             self.called.take(item.record, item.offset, self.facts)
             self.traces.see(item)
@@ -138,24 +134,24 @@ _DEEPEST: Final = 6
 
 
 def read_conversation(session: Session, choice: ConversationOptions, out: Masking) -> Conversation:
-    """Read *session*: its head at once, its turns as they are asked for.
+    """Read *session*: its head at once, its turns lazily.
 
-    An error if there is none of the turns that were chosen.
+    Raises NotFound if none of the chosen turns exists.
     """
-    reading = _ConversationBuild(session, choice, out)
+    builder = _ConversationBuilder(session, choice, out)
     if choice.turns is not None:
-        reading.check_turns(*choice.turns)
-    return Conversation(head=reading.head(), turns=reading.turns(), strays=reading.strays())
+        builder.check_turns(*choice.turns)
+    return Conversation(head=builder.head(), turns=builder.turns(), strays=builder.strays())
 
 
 class _Stretch(NamedTuple):
-    """Records that follow one another, and the branch they stand in if it is not the main one."""
+    """Consecutive records, and their branch if it is not the main one."""
 
     nodes: list[Node]
     branch: Branch | None
 
     def parts(self, turns_before: int) -> Iterator[tuple[int, list[Node]]]:
-        """Cut it into turns, with their numbers; before them, what stands before its prompts."""
+        """Yield numbered turns; first the records before the first prompt, if any."""
         opening = opening_of(self.nodes)
         if opening:
             yield turns_before, opening
@@ -163,22 +159,23 @@ class _Stretch(NamedTuple):
             yield number, turn.nodes
 
 
-class _ConversationBuild:
-    """One session while it is read."""
+class _ConversationBuilder:
+    """Builds the conversation of one session."""
 
     def __init__(self, session: Session, choice: ConversationOptions, out: Masking) -> None:
         self.session, self.choice, self.out = session, choice, out
         self._read = read = read_session(session)
-        self._others = [each for each in branches_of(read.tree) if not each.is_main]
-        self._asked_for = subagents_by_call(read.subagents if choice.tools else ())
-        self._told: set[str] = set()
+        self._others = [branch for branch in branches_of(read.tree) if not branch.is_main]
+        self._by_call = subagents_by_call(read.subagents if choice.tools else ())
+        self._done: set[str] = set()
+        """The subagents that were already returned."""
 
     def head(self) -> Head:
-        """Say what is known of the session."""
         found, out = self._read.summary, self.out
-        # Of a part, no title may tell what stands in another.
-        given = found.custom_title or found.ai_title
-        title = given if self.choice.turns is not None else found.title
+        title = found.title
+        if self.choice.turns is not None:
+            # A title made from a prompt could reveal turns that are not exported.
+            title = found.custom_title or found.ai_title
         return Head(
             id=out.text(self.session.id),
             title=out.text(title) if title else None,
@@ -196,58 +193,60 @@ class _ConversationBuild:
         )
 
     def check_turns(self, first: int, last: int | None) -> None:
-        """Raise if no turn is wanted: nothing of an export would say why it is empty."""
+        """Raise NotFound if there is no such turn, instead of exporting nothing."""
         count = sum(node.is_prompt for nodes, _ in self._stretches() for node in nodes)
         if not any(map(self.choice.wants, range(1, count + 1))):
-            asked = f"turn {first}" if first == last else f"turns {first}-{last or ''}"
+            turns = f"turn {first}" if first == last else f"turns {first}-{last or ''}"
             raise NotFound(
-                f"session {self.session.id} has no {asked}",
+                f"session {self.session.id} has no {turns}",
                 hint=f"it has {count:,}, counted from 1" if count else "nothing was asked in it",
             )
 
     def turns(self) -> Iterator[ConversationTurn]:
-        """Read the turns that are wanted, in order."""
+        """Yield the chosen turns, in order."""
         gaps = _gaps(self._read.tree)
         number = 0
         for stretch in self._stretches():
             branch = stretch.branch
             log = _LogThread(self, self.session.paths, stretch.nodes)
-            parted = branch is not None
-            for number, nodes in stretch.parts(number):  # noqa: B020 - It goes on counting.
+            is_first = True
+            for number, nodes in stretch.parts(number):  # noqa: B020 - Numbers continue.
                 if not self.choice.wants(number):
                     continue
-                told = log.turn(nodes, number, gaps)
+                turn = log.turn(nodes, number, gaps)
                 if branch is not None:
-                    told.branch = self.out.text(branch.tip.uuid)
-                if branch is not None and parted:
-                    told.blocks.insert(0, self._parting(branch))
-                parted = False
-                if told.blocks:
-                    yield told
+                    turn.branch = self.out.text(branch.tip.uuid)
+                    if is_first:
+                        turn.blocks.insert(0, self._branch_mark(branch))
+                is_first = False
+                if turn.blocks:
+                    yield turn
 
     def strays(self) -> Iterator[SubagentRun]:
-        """Read the subagents that no call of the turns has asked for."""
+        """Yield the subagents of no call in the turns."""
         if not self.choice.tools:
             return
         for subagent in self._read.subagents:
             is_elsewhere = subagent.spawn is not None and self.choice.turns is not None
-            if subagent.id not in self._told and not is_elsewhere:
+            if subagent.id not in self._done and not is_elsewhere:
                 yield self.subagent(subagent, 0)
 
     def subagents_of(self, call_id: str, depth: int) -> list[SubagentRun]:
-        """Read the subagents that a call has asked for."""
-        left = [each for each in self._asked_for.get(call_id, ()) if each.id not in self._told]
-        return [self.subagent(subagent, depth) for subagent in left] if depth < _DEEPEST else []
+        """Return the subagents that a call started."""
+        if depth >= _DEEPEST:
+            return []
+        found = [agent for agent in self._by_call.get(call_id, ()) if agent.id not in self._done]
+        return [self.subagent(agent, depth) for agent in found]
 
     def subagent(self, subagent: Subagent, depth: int) -> SubagentRun:
-        """Read what a subagent did."""
-        self._told.add(subagent.id)
+        """Return a subagent's conversation."""
+        self._done.add(subagent.id)
         tree = self._read.subagent_trees[subagent.id]
         nodes = whole_thread(tree)
         paths = subagent.path if subagent.sidechain is None else self.session.paths
         log = _LogThread(self, paths, nodes, depth + 1)
         gaps = _gaps(tree)
-        told = [log.turn(part, number, gaps) for number, part in _Stretch(nodes, None).parts(0)]
+        turns = [log.turn(part, number, gaps) for number, part in _Stretch(nodes, None).parts(0)]
         out = self.out
         return SubagentRun(
             id=out.text(subagent.id),
@@ -255,7 +254,7 @@ class _ConversationBuild:
             description=out.text(subagent.description) if subagent.description else None,
             is_guess=subagent.how in (How.PROMPT, How.POSITION),
             is_orphan=subagent.is_orphan,
-            turns=[turn for turn in told if turn.blocks],
+            turns=[turn for turn in turns if turn.blocks],
         )
 
     def _stretches(self) -> Iterator[_Stretch]:
@@ -265,27 +264,27 @@ class _ConversationBuild:
         if self.choice.thread == "all":
             yield from (_Stretch(branch.own, branch) for branch in self._others)
 
-    def _parting(self, branch: Branch) -> Mark:
+    def _branch_mark(self, branch: Branch) -> Mark:
         if branch.parting is None:
-            words = "a branch that begins by itself"
+            text = "a branch that begins by itself"
         else:
-            words = f"a branch that parts at {branch.parting.uuid[:8]}"
-        return Mark(kind=MarkKind.BRANCH, text=self.out.text(words))
+            text = f"a branch that parts at {branch.parting.uuid[:8]}"
+        return Mark(kind=MarkKind.BRANCH, text=self.out.text(text))
 
 
 class _LogThread:
-    """The thread of one log, read turn by turn."""
+    """Reads the thread of one log turn by turn."""
 
     def __init__(
-        self, reading: _ConversationBuild, paths: Any, nodes: Iterable[Node], depth: int = 0
+        self, builder: _ConversationBuilder, paths: Any, nodes: Iterable[Node], depth: int = 0
     ) -> None:
-        self._reading, self._paths, self._depth = reading, paths, depth
-        self._blocks = Blocks(reading.choice, reading.out, is_subagent=depth > 0)
+        self._builder, self._paths, self._depth = builder, paths, depth
+        self._blocks = Blocks(builder.choice, builder.out, is_subagent=depth > 0)
         self._answering = {call: node for node in nodes for call in node.results}
         self._done: set[str] = set()
 
     def turn(self, nodes: Iterable[Node], number: int, gaps: dict[str, Gap]) -> ConversationTurn:
-        """Read one turn."""
+        """Return one turn."""
         records = list(records_of(self._paths, nodes))
         answers = self._answers(records)
         blocks: list[Block] = []
@@ -295,60 +294,64 @@ class _LogThread:
                 blocks.append(self._blocks.gap(gaps[node.uuid]))
             if record.at is not None:
                 times.append(record.at)
-            for each in self._blocks.of(record):
-                if isinstance(each, CallRequest):
-                    self._done.add(each.id)
-                    blocks.append(self._call(each, answers.get(each.id)))
-                elif not isinstance(each, Answered):
-                    blocks.append(each)
-                elif each.id not in self._done:
-                    self._done.add(each.id)
-                    blocks.append(self._call(None, each))
-        ends = (min(times), max(times)) if times else (None, None)
-        return ConversationTurn(number=number, at=ends[0], ended_at=ends[1], blocks=blocks)
+            for block in self._blocks.of(record):
+                if isinstance(block, CallRequest):
+                    self._done.add(block.id)
+                    blocks.append(self._call(block, answers.get(block.id)))
+                elif not isinstance(block, Answered):
+                    blocks.append(block)
+                elif block.id not in self._done:  # A result whose call is missing.
+                    self._done.add(block.id)
+                    blocks.append(self._call(None, block))
+        return ConversationTurn(
+            number=number,
+            at=min(times, default=None),
+            ended_at=max(times, default=None),
+            blocks=blocks,
+        )
 
     def _answers(self, records: list[tuple[Node, Record]]) -> dict[str, Answered]:
-        """Return the results for the calls of a turn, also those that came later."""
-        if not self._reading.choice.tools:
+        """Return the results of the calls in a turn, including later ones."""
+        if not self._builder.choice.tools:
             return {}
         here = {node.uuid for node, _ in records}
-        asked = (call for node, _ in records for call in node.calls)
+        calls = (call for node, _ in records for call in node.calls)
         later = {
             found.uuid: found
-            for call in asked
+            for call in calls
             if (found := self._answering.get(call)) is not None and found.uuid not in here
         }
         elsewhere = records_of(self._paths, later.values()) if later else ()
         answers: dict[str, Answered] = {}
         for _, record in (*records, *elsewhere):
             if isinstance(record, Spoken | ResultRecord):
-                for each in self._blocks.answers(record):
-                    answers.setdefault(each.id, each)
+                for answer in self._blocks.answers(record):
+                    answers.setdefault(answer.id, answer)
         return answers
 
     def _call(self, asked: CallRequest | None, answer: Answered | None) -> ToolCall:
         call = self._blocks.call(asked, answer)
         call_id = asked.id if asked else answer.id if answer else ""
-        call.subagents = self._reading.subagents_of(call_id, self._depth)
+        call.subagents = self._builder.subagents_of(call_id, self._depth)
         return call
 
 
 def figures_of(session: Session) -> SessionUsage:
-    """Reckon what a session used, its subagents included, each response once."""
+    """Return what a session and its subagents used, each response once."""
     responses = scan_logs(session.read_logs).responses
-    if any(log.kind == "day" for log in session.main_logs):  # Others' responses stand there too.
-        responses = [each for each in responses if each.session == session.id]
+    if any(log.kind == "day" for log in session.main_logs):  # It has other sessions' responses.
+        responses = [response for response in responses if response.session == session.id]
     bill = usual_prices().bill(responses)
-    counters = [each.counters for each in responses]
+    used = bill.used
     return SessionUsage(
-        messages=sum(each.messages for each in responses),
-        input=sum(each.input for each in counters),
-        output=sum(each.output for each in counters),
-        cache_write_5m=sum(each.cache_write_5m for each in counters),
-        cache_write_1h=sum(each.cache_write_1h for each in counters),
-        cache_read=sum(each.cache_read for each in counters),
+        messages=bill.messages,
+        input=used.input,
+        output=used.output,
+        cache_write_5m=used.cache_write_5m,
+        cache_write_1h=used.cache_write_1h,
+        cache_read=used.cache_read,
         cost_usd=f"{bill.total_usd:f}",
-        unpriced=sorted({each.model for each in bill.unpriced}),
+        unpriced=sorted({usage.model for usage in bill.unpriced}),
     )
 
 
@@ -357,5 +360,5 @@ def _gaps(tree: Tree) -> dict[str, Gap]:
 
 
 def as_json(value: Any) -> bytes:
-    """Write values as JSON for people and programs."""
+    """Return *value* as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value)) + b"\n"

@@ -1,7 +1,7 @@
-"""A value as a cell of comma-separated values, for spreadsheets and programs.
+"""Values as cells of comma-separated values.
 
-Texts are inert. A spreadsheet takes a text that begins like a formula for one; a quote before it
-says otherwise. A number is none, whatever its sign.
+Texts are inert. A spreadsheet would run a text that begins like a formula, so it gets a quote
+before it; numbers do not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?", re.ASCII)
 
 
 def cell(value: Any) -> str:
-    """Write *value*: instants as ISO 8601, what is a list or an object as JSON."""
+    """Return *value* as text: instants in ISO 8601, lists and objects as JSON."""
     match value:
         case None:
             return ""
@@ -46,7 +46,7 @@ def cell(value: Any) -> str:
 def _json(value: Any) -> str:
     try:
         return _text(msgspec.json.encode(value, enc_hook=os.fspath).decode())
-    except UnicodeEncodeError:  # A lone surrogate has no UTF-8 form, but one in JSON.
+    except UnicodeEncodeError:  # A lone surrogate: it has an escape, but no UTF-8 form.
         return _text(json.dumps(msgspec.to_builtins(value, enc_hook=os.fspath)))
 
 

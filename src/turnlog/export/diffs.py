@@ -1,8 +1,7 @@
-"""Changes of files, shown as changes.
+"""File changes as diffs.
 
-What an edit reports of itself (its patch, with lines around and their numbers) is taken as it is;
-else the old and the new text are compared, within bounds: what is too long to compare is shown as
-all of the old, then all of the new.
+The patch that an edit reports is used as it is. Otherwise the old and the new text are compared;
+texts too long to compare are shown as all old lines, then all new ones.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _ELEMENTS: Final = {"-": "del", "+": "ins", "@": "em"}
 
 
 def changes_of(call: ToolCall) -> list[Hunk] | None:
-    """Return what a call changed in a file; None if it is no edit, or one that went wrong."""
-    given = call.input if isinstance(call.input, dict) else {}
+    """Return the changes that a call made to a file; None if it was not an edit."""
+    arguments = call.input if isinstance(call.input, dict) else {}
     if call.result is not None and call.result.hunks:
         return call.result.hunks
-    edits = given.get("edits") if call.name == "MultiEdit" else [given]
+    edits = arguments.get("edits") if call.name == "MultiEdit" else [arguments]
     if call.name not in ("Edit", "MultiEdit") or not isinstance(edits, list):
         return None
     return [hunk for edit in edits for hunk in _edit(edit)]
@@ -52,19 +51,19 @@ def diff_of(old: str, new: str) -> list[Hunk]:
 
 
 def counted(hunks: Iterable[Hunk]) -> tuple[int, int]:
-    """Count the lines that were added and taken away."""
+    """Return the number of added and of removed lines."""
     lines = [line for hunk in hunks for line in hunk.lines]
     added = sum(line.startswith("+") for line in lines)
     return added, sum(line.startswith("-") for line in lines)
 
 
 def as_text(hunks: Iterable[Hunk]) -> str:
-    """Write changes as a patch is written."""
+    """Return changes as a unified diff."""
     return "\n".join(line for hunk in hunks for line in _with_head(hunk))
 
 
 def as_html(hunks: Iterable[Hunk]) -> Fragment:
-    """Draw changes: runs of lines that came, that went, and that stayed."""
+    """Return changes as HTML; runs of added and removed lines are elements."""
     lines = (line for hunk in hunks for line in _with_head(hunk))
     drawn = []
     for kind, run in groupby(lines, key=lambda line: _ELEMENTS.get(line[:1])):
@@ -85,5 +84,5 @@ def _edit(edit: Any) -> list[Hunk]:
 def _with_head(hunk: Hunk) -> Iterator[str]:
     if hunk.old_start is not None and hunk.new_start is not None:
         yield f"@@ -{hunk.old_start} +{hunk.new_start} @@"
-    # A line that begins with nothing known is one that stayed.
+    # A line without a known prefix is unchanged.
     yield from (line if line[:1] in ("+", "-", " ") else f" {line}" for line in hunk.lines)

@@ -1,14 +1,8 @@
-"""A session in the shape that was asked for: Markdown, a page, or JSON.
+"""Export sessions as Markdown, HTML, JSON or raw lines, and list the exported files.
 
-What is a secret anywhere in the session is masked wherever else it stands, unless told otherwise.
-
-Many sessions by their ids, found in one walk over the homes; and all that their logs say.
-
-A session's own lines, as its logs have them.
-
-Without masking they are the log's bytes, damage and a missing last newline included; with it, a
-line in which nothing had to be masked is still its own bytes. A line that turnlog had moved to a
-blob is given whole. Of the log of a day only the session's own lines are given.
+A value that is a secret anywhere in a session is masked everywhere in it. Raw lines are the log's
+own bytes, including damage and a missing last newline; only lines with a secret differ. Lines moved
+to a blob are restored. From the log of a day only the session's own lines are exported.
 """
 
 from __future__ import annotations
@@ -17,9 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Literal, get_args
 
+from msgspec import Struct
+
 from turnlog.config import load_config
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.export.conversation import Conversation, ConversationOptions, ThreadName
+from turnlog.export.conversation import Conversation, ConversationOptions, Head, ThreadName
 from turnlog.export.conversation_builder import as_json, read_conversation
 from turnlog.export.masking import Masking
 from turnlog.formats import Home, LogFile, find_everywhere, turnlog_home
@@ -34,11 +30,20 @@ from turnlog.storage.logger import warn_of_settings
 from turnlog.storage.scan import FoundLines
 from turnlog.storage.sources import BrokenArchive, open_source
 
+Shape = Literal["md", "html", "json"]
+SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
+
+_CSS: Final = """
+td.title a { color: inherit; font-weight: 600; text-decoration-color: var(--line); }
+td.title a:hover { color: var(--accent); }
+td.when { white-space: nowrap; }
+"""
+
 
 def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:
-    """Return the sessions called *ids*, in that order; those without any log are left out.
+    """Yield the sessions with *ids*, in that order; those without any log are left out.
 
-    A session may have lost its main log and still have its subagents'.
+    A session may have only its subagents' logs left.
     """
     wanted = set(ids)
     found: dict[str, list[LogFile]] = {}
@@ -59,30 +64,24 @@ def gather(homes: Iterable[Home], ids: Sequence[str]) -> Iterator[Session]:
 
 
 def known_lines(sessions: Iterable[Session]) -> Iterator[bytes]:
-    """Give every line of every log of *sessions*, for those who look for what is a secret there."""
+    """Yield every line of every log of *sessions*, to gather known secrets from."""
     for session in sessions:
         for log in session.logs:
-            with suppress(TurnlogError, OSError):  # Who renders it tells that.
+            with suppress(TurnlogError, OSError):  # Rendering reports it.
                 for _, found in FoundLines(log.path, b"{"):
                     line = found if isinstance(found, Damage) else whole_line(log.path, found)
                     if not isinstance(line, Damage):
                         yield line
 
 
-Shape = Literal["md", "html", "json"]
-SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
-
-
 def exported(
     session: Session, shape: Shape, choice: ConversationOptions, *, is_redacted: bool = True
 ) -> str:
-    """Return *session* whole, as text."""
+    """Return the whole *session* as text."""
     threads = get_args(ThreadName)
-    for what, said, there_are in (("export", shape, SHAPES), ("thread", choice.thread, threads)):
-        if said not in there_are:
-            raise UsageError(
-                f"no {what} is called {said!r}", hint=f"there are {', '.join(there_are)}"
-            )
+    for what, name, known in (("export", shape, SHAPES), ("thread", choice.thread, threads)):
+        if name not in known:
+            raise UsageError(f"no {what} is called {name!r}", hint=f"there are {', '.join(known)}")
     config = load_config(turnlog_home())
     rules, problems = rules_from(config.redact)
     warn_of_settings((*config.problems, *problems))
@@ -93,7 +92,7 @@ def exported(
 
 
 def pages(shape: str, conversation: Conversation) -> Iterator[bytes]:
-    """Return a conversation, piece by piece."""
+    """Yield a conversation, piece by piece."""
     if shape == "html":
         from turnlog.export.html.session_page import session_page
 
@@ -109,14 +108,14 @@ def pages(shape: str, conversation: Conversation) -> Iterator[bytes]:
 
 
 def session_lines(session: Session, out: Masking) -> Iterator[bytes]:
-    """Return the lines of the main log, or of the session's share of several."""
-    session.path  # noqa: B018 - An error if there is none.
+    """Yield the lines of the main log, or of the session's share of several."""
+    session.path  # noqa: B018 - Raises if the main log is missing.
     for log in session.main_logs:
         yield from log_lines(session, log, out)
 
 
 def log_lines(session: Session, log: LogFile, out: Masking) -> Iterator[bytes]:
-    """Return the session's lines of one log, each with its newline if it has one."""
+    """Yield the session's lines of one log, each with its newline if it has one."""
     if log.kind == "day":
         for placed in session.read(log):
             yield out.line(placed.record.raw) + b"\n"
@@ -141,8 +140,72 @@ def _lines(log: LogFile) -> Iterator[bytes]:
                 held = []
             held.append(last)
     except BrokenArchive:
-        pass  # What could be unpacked has been given; turnlog check tells of the rest.
+        pass  # The rest is damaged, which turnlog check reports.
     finally:
         source.close()
     if rest := b"".join(held):
         yield rest
+
+
+class Listed(Struct, kw_only=True):
+    """A session and the file that it was written to."""
+
+    file: str
+    session: Head
+    turns: int
+
+
+class ContentsDocument(Struct, kw_only=True):
+    """The ``index.json`` of several exported sessions."""
+
+    sessions: list[Listed]
+
+
+def newest_first(listed: Sequence[Listed]) -> list[Listed]:
+    """Sort sessions by their last activity."""
+    return sorted(listed, key=lambda item: str(item.session.last_active_at or ""), reverse=True)
+
+
+def contents_page(listed: Sequence[Listed]) -> str:
+    """Return the list as a page."""
+    from turnlog.export.html.page import Fragment, element, escaped, page
+
+    heads = ("session", "project", "when", "turns", "tokens", "cost")
+    top = element(
+        "tr",
+        [element("th", head, class_="number" if n > 2 else None) for n, head in enumerate(heads)],
+    )
+    rows = []
+    for item in listed:
+        head = item.session
+        # A relative address, which ``element`` does not allow.
+        title = Fragment(f'<a href="./{escaped(item.file)}">{escaped(head.title or head.id)}</a>')
+        cells = [
+            element("td", title, class_="title"),
+            element("td", head.project or "", class_="faint"),
+            element("td", _when(head), class_="faint when"),
+            element("td", f"{item.turns:,}", class_="number"),
+            element("td", f"{head.figures.tokens:,}", class_="number"),
+            element("td", head.figures.cost, class_="number"),
+        ]
+        rows.append(element("tr", cells))
+    table = element("div", element("table", top, rows), class_="scroll")
+    count = f"{len(listed):,} session" + ("s" if len(listed) != 1 else "")
+    return page("Sessions", [element("h1", count), table], css=_CSS)
+
+
+def contents_markdown(listed: Sequence[Listed]) -> str:
+    """Return the list as Markdown."""
+    from turnlog.export.markdown import plain
+
+    lines = ["# Sessions", ""]
+    for item in listed:
+        head = item.session
+        facts = (_when(head), f"{item.turns:,} turns", head.figures.cost)
+        shown = ", ".join(fact for fact in facts if fact)
+        lines.append(f"- [{plain(head.title or head.id)}](./{item.file}) ({shown})")
+    return "\n".join(lines) + "\n"
+
+
+def _when(head: Head) -> str:
+    return f"{head.last_active_at:%Y-%m-%d %H:%M}" if head.last_active_at else ""

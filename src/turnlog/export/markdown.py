@@ -1,15 +1,11 @@
-"""A session as Markdown: one heading a turn, prompts as quotes, answers as they were written.
+"""A session as Markdown: one heading per turn, prompts as quotes, answers as written.
 
-Made for reading as it is and for pasting where Markdown is drawn: it holds no HTML, and nothing in
-it runs or asks for anything. Calls are a line, what they were given and what came of them blocks of
-code below it; images are named, not drawn.
+The result contains no HTML, and nothing in it runs or requests anything, in any viewer. Calls are
+one line each, with arguments and results as code blocks; images are named, not shown.
 
-Markdown of a log as Markdown that does nothing, in whichever viewer.
-
-An answer stays the Markdown it is, but HTML in it becomes text, an image becomes a link, a link to
-anywhere but the web, a mailbox or a file beside it becomes text, and a block of code that was left
-open is closed, so that it does not swallow what follows. Code is left as it is where every viewer
-agrees that it is code.
+An answer stays Markdown, but HTML in it becomes text, images become links, links other than to the
+web, a mail address or a relative file become text, and an open code block is closed so that it does
+not swallow what follows. Code stays unchanged where all viewers agree that it is code.
 """
 
 from __future__ import annotations
@@ -41,8 +37,7 @@ from turnlog.export.conversation import (
     Thinking,
     ToolCall,
 )
-from turnlog.export.html.highlight import language_of
-from turnlog.export.html.markdown import is_too_much
+from turnlog.export.html.markdown import is_too_much, language_of
 from turnlog.export.html.session_page import duration, notices_of
 from turnlog.text import inert, inert_line
 
@@ -52,10 +47,10 @@ if TYPE_CHECKING:
 
 
 _LONGEST: Final = 100_000
-# Without one of these nothing is HTML, a link, an image or code, and nothing is left open.
+# Text without any of these contains no HTML, link, image or code.
 _MARKUP: Final = re.compile(r"[<\[\]`~]")
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
-# A scheme is shorter than this, however it is written; what was made is read once more anyway.
+# Longer than any scheme, however it is written; the result is parsed again anyway.
 _LINK: Final = re.compile(r"\]\((?=\s{0,100}(\S{0,300}))")
 _FIRST_BRACKET: Final = re.compile(r"^((?:[^\S\n]|[>*+\-\d.)])*+)\[", re.MULTILINE)
 _TICKS: Final = re.compile(r"\\.|`+", re.DOTALL)
@@ -66,7 +61,7 @@ _END: Final = "turnlog-end-of-text"
 
 
 def inert_markdown(text: str) -> str:
-    """Return *text* as Markdown that runs nothing, asks for nothing and ends where it ends."""
+    """Return *text* as Markdown that runs and requests nothing, with all blocks closed."""
     text = inert(text, keep="\n\t").strip("\n")
     if is_too_much(text, _LONGEST):
         return fenced(text)
@@ -80,7 +75,7 @@ def inert_markdown(text: str) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return *text* as a block of code, behind a fence longer than any in it."""
+    """Return *text* as a code block, with a fence longer than any in it."""
     text = inert(text, keep="\n\t").strip("\n")
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * max(3, longest + 1)
@@ -88,7 +83,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def span(text: str) -> str:
-    """Return *text*, on one line, as code."""
+    """Return *text*, on one line, as a code span."""
     text = inert_line(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     ticks = "`" * (longest + 1)
@@ -97,19 +92,19 @@ def span(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return *text*, on one line, with nothing in it that means anything in Markdown."""
+    """Return *text*, on one line, with Markdown characters escaped."""
     return re.sub(r"([\\`*_\[\]<>#|~&!])", r"\\\1", inert_line(text))
 
 
 def quoted(text: str) -> str:
-    """Return *text* as somebody's words."""
+    """Return *text* as a block quote."""
     return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Return the text line by line: blocks of code as they are, prose by the paragraph."""
+    """Yield the text line by line: code blocks unchanged, prose by paragraph."""
     lines = text.split("\n")
-    # HTML is about to become text, so it must not hide the code behind it from this look.
+    # HTML is about to become text, so it must not hide the code after it here.
     code, tables = _places(_reader(tables=True).parse(_TAG.sub("_", text)))
     run: list[str] = []
     for number, line in enumerate(lines):
@@ -119,15 +114,15 @@ def _pieces(text: str) -> Iterator[str]:
             continue
         yield _paragraph(run)
         run = []
-        # Whoever knows no tables reads a row as a paragraph, where code may span its cells.
+        # A viewer without tables reads a row as a paragraph, where code may span cells.
         yield whole if number in code else _without_markup(whole)
     yield _paragraph(run)
 
 
 def _places(tokens: list[Token]) -> tuple[set[int], set[int]]:
-    """Return which lines are code, and which are rows of tables.
+    """Return the numbers of the lines that are code, and of those in tables.
 
-    Inside of a list or a quote what is code hangs on indentation, on which viewers differ.
+    Code inside lists and quotes does not count: viewers differ in how they treat indentation.
     """
     code: set[int] = set()
     tables: set[int] = set()
@@ -140,10 +135,10 @@ def _places(tokens: list[Token]) -> tuple[set[int], set[int]]:
 
 
 def _paragraph(lines: list[str]) -> str:
-    """Make lines of prose harmless, but not the code in them.
+    """Return lines of prose without active markup; code spans stay unchanged.
 
-    Code that begins on one line and ends on another is no code to whoever sees two paragraphs. So
-    it counts only where every line has its own, and then all viewers see the same.
+    A code span over two lines is not one to a viewer that sees two paragraphs. So spans count only
+    if every line is complete in itself; then all viewers agree.
     """
     cut = [_spans(line) for line in lines]
     if any(spans is None for spans in cut):
@@ -154,7 +149,7 @@ def _paragraph(lines: list[str]) -> str:
 
 
 def _spans(line: str) -> list[tuple[bool, str]] | None:
-    """Cut a line into code and what is none; None if a backtick has no other."""
+    """Split a line into (is_code, text); None if a code span is not closed."""
     ends: dict[int, list[int]] = {}
     for run in _RUN.finditer(line):
         ends.setdefault(len(run[0]), []).append(run.start())
@@ -184,12 +179,12 @@ def _without_markup(text: str) -> str:
 
 
 def _without_definitions(text: str) -> str:
-    """Escape the bracket of every line that may define where a link leads."""
+    """Escape the bracket of every line that may define a link target."""
     closed = -1
 
     def escaped(found: re.Match[str]) -> str:
         nonlocal closed
-        if closed < found.end():  # Else the next one is known, and not looked for again.
+        if closed < found.end():  # Otherwise the next one is already known.
             closed = text.find("]", found.end())
             closed = len(text) if closed < 0 else closed
         return f"{found[1]}\\[" if text.startswith("]:", closed) else found[0]
@@ -198,16 +193,16 @@ def _without_definitions(text: str) -> str:
 
 
 def _is_harmless(destination: str) -> bool:
-    """Return whether a link may lead there, however its scheme is written."""
+    """Return whether a link may point there, however its scheme is written."""
     address = html.unescape(re.sub(r"\\(.)", r"\1", destination)).lstrip("<")
     scheme = _SCHEME.match(re.sub(r"[\x00-\x20]", "", address))
     return scheme is None or scheme[1].lower() in _SCHEMES
 
 
 def _closed(text: str) -> str | None:
-    """Close the code that is left open at the end; None if that does not help.
+    """Close code that is left open at the end; return None if the result is not safe.
 
-    What was made is read once more, as viewers of both kinds read it: it is inert, or not used.
+    The result is parsed again, with and without tables.
     """
     if _is_safe(text):
         return text
@@ -216,8 +211,8 @@ def _closed(text: str) -> str | None:
 
 
 def _is_safe(text: str) -> bool:
-    """Return whether *text* is inert and ends where it ends, to viewers of both kinds."""
-    # Where there is nothing that only one kind knows, both read the same.
+    """Return whether *text* is inert and closed, with and without tables."""
+    # Without this markup, both parsers agree.
     kinds = (True, False) if "|" in text or "~~" in text else (True,)
     readings = (_reader(tables=tables).parse(f"{text}\n\n{_END}") for tables in kinds)
     return all(_ends_well(tokens) and _is_inert(tokens) for tokens in readings)
@@ -240,18 +235,18 @@ def _is_inert(tokens: list[Token]) -> bool:
 
 
 def _fences(text: str) -> Iterator[str]:
-    fences = [each for each in _reader(tables=True).parse(text) if each.type == "fence"]
+    fences = [token for token in _reader(tables=True).parse(text) if token.type == "fence"]
     if fences:
         yield f"\n{fences[-1].markup}"
 
 
 @cache
 def _reader(*, tables: bool) -> MarkdownIt:
-    """Read as a viewer does that lets everything through."""
+    """Return a parser that allows everything, as a careless viewer would."""
     from markdown_it import MarkdownIt
 
     class Careless(MarkdownIt):
-        def validateLink(self, url: str) -> bool:  # noqa: ARG002, N802 - It is the library's.
+        def validateLink(self, url: str) -> bool:  # noqa: ARG002, N802 - The library's name.
             return True
 
     reader = Careless("commonmark", {"html": True})
@@ -263,7 +258,7 @@ _SAID: Final = (PromptPieceKind.PROMPT, PromptPieceKind.CALLER)
 
 
 def session_markdown(conversation: Conversation) -> Iterator[str]:
-    """Return a conversation as Markdown, piece by piece."""
+    """Yield a conversation as Markdown, piece by piece."""
     yield from _spaced(_head(conversation.head))
     is_empty = True
     for turn in conversation.turns:
@@ -357,7 +352,7 @@ def _call(call: ToolCall, level: int) -> Iterator[str]:
 
 
 def _given(call: ToolCall) -> Iterator[str]:
-    """Return what a call was given, unless the line above has told all of it."""
+    """Yield the arguments of a call, unless the line above has all of them."""
     given: Any = call.input
     if not isinstance(given, dict) or not given:
         return

@@ -1,8 +1,7 @@
-"""The one door through which the words of a log leave in an export.
+"""Mask secrets in everything that an export outputs.
 
-Every text goes through it, once and whole, before it is cut, coloured or compared: secrets are
-masked unless the caller asked for them, and what has no UTF-8 form (lone surrogates) is replaced.
-Whoever renders gets only what came through here.
+Every text goes through here, once and whole, before it is cut, highlighted or compared. Secrets are
+masked unless the caller disabled it, and lone surrogates, which have no UTF-8 form, are replaced.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from turnlog.redact import (
     redact_named,
 )
 
-# A picture is no text: its bytes may look like a secret and must come out as they are.
+# Images: their base64 may look like a secret, and must not change.
 _BYTES: Final = re.compile(r"[A-Za-z0-9+/]{256,}={0,2}")
 _DEEPEST: Final = 200
 _MOST_NAMES: Final = 10_000
 
 
 class Masking(Unmasked):
-    """Takes texts on their way out; *masked* counts those that held a secret.
+    """Masks texts for output; *masked* counts those that contained a secret.
 
-    Secrets that leave as they are, because that was asked for, are gathered in *left*.
+    If *is_redacted* is false, secrets are not masked but collected in *left*.
     """
 
     def __init__(self, *, is_redacted: bool = True, rules: Rules = NO_RULES) -> None:
@@ -43,10 +42,10 @@ class Masking(Unmasked):
         self._rules = rules
 
     def text(self, text: str) -> str:
-        """Return *text* as it may leave."""
+        """Return *text*, safe to output."""
         text = super().text(text)
         if not self.is_redacted:
-            self._leave(text)
+            self._collect(text)
         if not text or not self.is_redacted:
             return text
         safe = redact(text, self._rules)
@@ -54,18 +53,18 @@ class Masking(Unmasked):
         return safe
 
     def name(self, name: str) -> str:
-        """Return a short text that comes again and again as it may leave."""
+        """Return a short, often repeated text, safe to output."""
         known = self._names.get(name)
         if known is None:
-            if len(self._names) >= _MOST_NAMES:  # Ids of records come once or twice, and soon.
+            if len(self._names) >= _MOST_NAMES:  # Record ids repeat only within a short distance.
                 self._names.clear()
             known = self._names[name] = self.text(name)
         return known
 
     def value(self, value: Any) -> Any:
-        """Return plain JSON as it may leave; a text is judged together with the name before it."""
+        """Return plain JSON, safe to output; names of fields help to recognize secrets."""
         if isinstance(value, dict | list) and self.is_redacted:
-            # In most there is nothing to mask, and one look at all of it tells.
+            # Most values have nothing to mask, which one search over the whole shows.
             try:
                 written = json.encode(value)
             except (TypeError, ValueError, OverflowError, RecursionError):
@@ -85,19 +84,19 @@ class Masking(Unmasked):
         if isinstance(value, dict):
             is_bytes = value.get("type") == "base64"
             return {
-                self.text(str(key)): each
-                if is_bytes and key == "data" and _is_bytes(each)
-                else self._named(str(key), each, depth + 1)
-                for key, each in value.items()
+                self.text(str(key)): item
+                if is_bytes and key == "data" and _is_bytes(item)
+                else self._named(str(key), item, depth + 1)
+                for key, item in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._walked(each, depth + 1) for each in value]
+            return [self._walked(item, depth + 1) for item in value]
         return value
 
     def line(self, raw: bytes) -> bytes:
-        """Return a line of a log as it may leave: its own bytes, but for the secrets in it."""
+        """Return a line of a log, unchanged except for the secrets in it."""
         if not self.is_redacted:
-            self._leave(raw)
+            self._collect(raw)
             return raw
         safe = redact_line(raw, self._rules)
         self.masked += safe != raw
@@ -108,14 +107,14 @@ class Masking(Unmasked):
             return self._walked(value, depth)
         text = super().text(value)
         if not self.is_redacted:
-            self._leave(json.encode({super().text(name): text}))
+            self._collect(json.encode({super().text(name): text}))
         if not text or not self.is_redacted:
             return text
         safe = redact_named(name, text, self._rules)
         self.masked += safe != text
         return safe
 
-    def _leave(self, text: str | bytes) -> None:
+    def _collect(self, text: str | bytes) -> None:
         for secret in find_secrets(text, self._rules):
             self.left[secret.digest] = secret
 

@@ -1,8 +1,10 @@
-"""What one record says, in the words of a conversation: pieces of prompts, answers, calls, results.
+"""Convert one record to the parts of a conversation: prompts, answers, calls, results, marks.
 
-What the agent program slipped in for the model, signs of life and bookkeeping say nothing to a
-reader and are left out; the log itself has them. A record or block of a kind that nobody has met is
-shown as what it is.
+Context that the agent program injected for the model, progress and bookkeeping are left out; they
+are in the log. A record or block of an unknown kind is shown as JSON.
+
+A prompt in a log is not always what was typed: commands, shell lines and their output, open files
+and notifications are text in tags. ``unwrap`` splits it into pieces. Unknown tags stay as they are.
 """
 
 from __future__ import annotations
@@ -29,9 +31,17 @@ from turnlog.export.conversation import (
     ToolCall,
     ToolResult,
 )
-from turnlog.export.wrapped_tags import TagKind, unwrap, without_colours
 from turnlog.records import call_lines
-from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
+from turnlog.records.meaning import (
+    ASIDE_TAGS,
+    COMMAND_TAGS,
+    NEWS_TAGS,
+    OUTPUT_TAGS,
+    Author,
+    Meaning,
+    author_of,
+    meaning_of,
+)
 from turnlog.records.record import (
     Assistant,
     CallBlock,
@@ -56,38 +66,35 @@ from turnlog.sessions.reading.tree import Gap, GapReason
 from turnlog.text import utf8_safe
 
 RASTER: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Images that are nothing but pixels."""
+"""Image types that cannot contain scripts."""
 
 _CALL_ID: Final = re.compile(r"(?:toolu|call|srvtoolu)_[A-Za-z0-9]{1,64}")
-_MADE: Final = {
-    TagKind.COMMAND: PromptPieceKind.COMMAND,
-    TagKind.OUTPUT: PromptPieceKind.OUTPUT,
-    TagKind.NOTE: PromptPieceKind.NOTE,
-    TagKind.INTERRUPTED: PromptPieceKind.INTERRUPTED,
-}
+_TAGS: Final = (*COMMAND_TAGS, "bash-input", *OUTPUT_TAGS, *NEWS_TAGS, *ASIDE_TAGS)
+_OPENED: Final = re.compile(rf"<({'|'.join(_TAGS)})>")
+_INTERRUPTED: Final = re.compile(r"\[Request interrupted by user[^\[\]]*\]")
+_NEWS_PARTS: Final = re.compile(r"<(summary|status)>")
+# Color escapes of a command's output, which would be shown as symbols.
+_COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Unmasked:
-    """Passes texts on as they are: people see their own logs on a terminal of their own.
-
-    Whoever lets texts out of the machine gives `Blocks` a `Masking` instead.
-    """
+    """Returns texts unmasked, for showing people their own logs. For exports, use ``Masking``."""
 
     def text(self, text: str) -> str:
-        """Return *text* as it may leave."""
+        """Return *text*, safe to output."""
         return text if text.isascii() else str(utf8_safe(text))
 
     def name(self, name: str) -> str:
-        """Return a short text that comes again and again as it may leave."""
+        """Return a short, often repeated text, safe to output."""
         return self.text(name)
 
     def value(self, value: Any) -> Any:
-        """Return plain JSON as it may leave."""
+        """Return plain JSON, safe to output."""
         return value
 
 
 class CallRequest(NamedTuple):
-    """A call as a record has it."""
+    """A call in a record."""
 
     id: str
     name: str
@@ -97,7 +104,7 @@ class CallRequest(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A result as a record has it; *detail* is what the tool reported beside it."""
+    """A result in a record; *detail* is the tool's structured result."""
 
     id: str
     block: ResultBlock
@@ -107,7 +114,7 @@ class Answered(NamedTuple):
 
 
 class Blocks:
-    """Turns records into blocks; everything it gives has gone out."""
+    """Converts records to blocks; all texts go through *out*."""
 
     def __init__(
         self, choice: ConversationOptions, out: Unmasked, *, is_subagent: bool = False
@@ -115,7 +122,7 @@ class Blocks:
         self._choice, self._out, self._is_subagent = choice, out, is_subagent
 
     def of(self, record: Record) -> Iterator[Block | CallRequest | Answered]:
-        """Return what *record* says; calls and results are to be put together first."""
+        """Yield the blocks of *record*; the caller pairs calls with results."""
         meaning = meaning_of(record)
         if isinstance(record, System):
             yield from self._system(record)
@@ -139,10 +146,10 @@ class Blocks:
             yield Other(kind=self._out.text(record.type), text=self._json(record.fields))
 
     def answers(self, record: Record) -> Iterator[Answered]:
-        """Return the results that *record* carries."""
+        """Yield the results in *record*."""
         if isinstance(record, ResultRecord):
-            said = record.content if isinstance(record.content, str | dict) else record.text
-            block = ResultBlock(record.call_id or "", said, record.is_error)
+            content = record.content if isinstance(record.content, str | dict) else record.text
+            block = ResultBlock(record.call_id or "", content, record.is_error)
             yield Answered(block.tool_use_id, block, None, record.at, record.cwd)
         elif isinstance(record, Spoken):
             detail = record.tool_use_result if isinstance(record, User) else None
@@ -150,9 +157,9 @@ class Blocks:
                 yield Answered(block.tool_use_id, block, detail, record.at, record.cwd)
 
     def call(self, asked: CallRequest | None, answer: Answered | None) -> ToolCall:
-        """Put a call and its result together; one of them may be missing."""
+        """Return a call with its result; one of them may be missing."""
         out = self._out
-        given = out.value(asked.input) if asked else None
+        arguments = out.value(asked.input) if asked else None
         cwd = asked.cwd if asked else answer.cwd if answer else None
         result = self._result(answer) if answer else None
         words = call_lines.CallText("no result")
@@ -161,34 +168,30 @@ class Blocks:
             words = call_lines.result_text(plain, answer.detail, cwd)
             if result.images and not result.text:
                 words = call_lines.CallText("an image")
-        question = (
-            call_lines.call_text(given, cwd)
-            if asked
-            else call_lines.CallText("the call is not in the log")
-        )
-        taken = None
+        question = call_lines.CallText("the call is not in the log")
+        if asked:
+            question = call_lines.call_text(arguments, cwd)
+        elapsed_ms = None
         if asked and answer and asked.at and answer.at:
-            taken = max(0, round((answer.at - asked.at).total_seconds() * 1000))
+            elapsed_ms = max(0, round((answer.at - asked.at).total_seconds() * 1000))
         return ToolCall(
             id=_id(asked.id if asked else answer.id if answer else "", out),
             name=out.name(asked.name) if asked else "?",
-            input=given,
+            input=arguments,
             asked=" ".join(question.text.split()),
             answered=" ".join(words.text.split()) + words.suffix,
             at=asked.at if asked else answer.at if answer else None,
-            elapsed_ms=taken,
+            elapsed_ms=elapsed_ms,
             result=result,
         )
 
     def gap(self, gap: Gap) -> Mark:
-        """Say that a record does not follow the one that it names."""
+        """Return the mark for a record whose parent is missing."""
         if gap.reason is GapReason.CYCLE:
             words = "the parents of this record lead back to itself"
         else:
             words = f"the record {gap.named[:8]} before this one is not in the log"
         return Mark(kind=MarkKind.GAP, text=self._out.text(words))
-
-    # -- kinds of records -------------------------------------------------------------------
 
     def _system(self, record: System) -> Iterator[Block]:
         if record.subtype == "compact_boundary":
@@ -196,8 +199,8 @@ class Blocks:
                 kind=MarkKind.COMPACTION, text="what stands above was summarised", at=record.at
             )
         elif meaning_of(record) is Meaning.ERROR:
-            said = record.text or _message_in(record.error) or "the API failed"
-            yield Mark(kind=MarkKind.ERROR, text=self._out.text(said), at=record.at)
+            text = record.text or _message_in(record.error) or "the API failed"
+            yield Mark(kind=MarkKind.ERROR, text=self._out.text(text), at=record.at)
         elif record.subtype == "local_command":
             yield from self._pieces(record.text, record)
 
@@ -208,19 +211,20 @@ class Blocks:
                 yield from self._media(block)
 
     def _pieces(self, text: str, record: Record) -> Iterator[Block]:
-        """Return what was typed, and what the program made of it."""
+        """Yield what was typed, and what the program added."""
         plain = PromptPieceKind.PROMPT
         if meaning_of(record) is Meaning.NOTICE:
             plain = PromptPieceKind.NOTE
         elif self._is_subagent or author_of(record) is Author.CALLER:
             plain = PromptPieceKind.CALLER
         for piece in unwrap(self._out.text(text)):
-            yield PromptPiece(kind=_MADE.get(piece.kind, plain), text=piece.text)
+            piece.kind = plain if piece.kind is PromptPieceKind.PROMPT else piece.kind
+            yield piece
 
     def _spoken(self, record: User | Assistant) -> Iterator[Block | CallRequest | Answered]:
         choice, out = self._choice, self._out
         failed = isinstance(record, Assistant) and bool(record.is_api_error_message)
-        answers = {id(each.block): each for each in self.answers(record)}
+        answers = {id(answer.block): answer for answer in self.answers(record)}
         for block in record.blocks:
             if isinstance(block, CallBlock):
                 if choice.tools:
@@ -238,8 +242,6 @@ class Blocks:
                     yield from self._pieces(block.text, record)
             else:
                 yield from self._media(block)
-
-    # -- parts ------------------------------------------------------------------------------
 
     def _media(self, block: Any) -> Iterator[Block]:
         if isinstance(block, ImageBlock):
@@ -266,7 +268,7 @@ class Blocks:
         if isinstance(content, dict):
             text = self._json(content)
         else:
-            text = self._out.text(without_colours(answer.block.text))
+            text = self._out.text(without_colors(answer.block.text))
         parts = content if isinstance(content, tuple) else ()
         images = [self._picture(block) for block in parts if isinstance(block, ImageBlock)]
         named = [block.tool_name for block in parts if isinstance(block, ToolReferenceBlock)]
@@ -281,7 +283,7 @@ class Blocks:
         )
 
     def _hunks(self, detail: Any) -> list[Hunk]:
-        """Read the changes that an edit reports."""
+        """Return the patch that an edit reports."""
         patch = detail.get("structuredPatch") if isinstance(detail, dict) else None
         found = []
         for hunk in patch if isinstance(patch, list) else ():
@@ -308,12 +310,12 @@ class Blocks:
 
 
 def _id(name: str, out: Unmasked) -> str:
-    """Return the name of a call; what providers make up is no secret, and needs no look."""
+    """Return the id of a call; generated ids are not secrets and skip masking."""
     return name if _CALL_ID.fullmatch(name) else out.text(name)
 
 
 def _message_in(error: Any) -> str:
-    """Find the words of an API's error, however deep they are wrapped."""
+    """Return the message of an API error, however deeply nested."""
     for _ in range(5):
         if not isinstance(error, dict):
             break
@@ -321,3 +323,106 @@ def _message_in(error: Any) -> str:
             return str(error["message"])
         error = error.get("error")
     return error if isinstance(error, str) else ""
+
+
+def without_colors(text: str) -> str:
+    """Remove color escapes from *text*."""
+    return _COLORS.sub("", text) if "\x1b" in text else text
+
+
+def unwrap(text: str) -> list[PromptPiece]:
+    """Split *text* into what was typed and what the program added."""
+    return [piece for piece in _joined(_pieces(text)) if piece.text]
+
+
+class _Element(NamedTuple):
+    tag: str
+    inner: str
+    start: int
+    end: int
+
+
+def _elements(opened: re.Pattern[str], text: str) -> Iterator[_Element]:
+    """Yield the tagged parts of *text*.
+
+    A tag that is never closed is text. Its end is searched once: the text may be full of them.
+    """
+    end = 0
+    unclosed: set[str] = set()
+    for found in opened.finditer(text):
+        tag = found[1]
+        if found.start() < end or tag in unclosed:
+            continue
+        close = text.find(f"</{tag}>", found.end())
+        if close < 0:
+            unclosed.add(tag)
+            continue
+        end = close + len(f"</{tag}>")
+        yield _Element(tag, text[found.end() : close], found.start(), end)
+
+
+def _pieces(text: str) -> Iterator[PromptPiece]:
+    end = 0
+    for found in _elements(_OPENED, text):
+        yield from _plain(text[end : found.start])
+        yield _piece(found.tag, found.inner.strip())
+        end = found.end
+    yield from _plain(text[end:])
+
+
+def _plain(text: str) -> Iterator[PromptPiece]:
+    end = 0
+    for found in _INTERRUPTED.finditer(text):
+        yield _typed(text[end : found.start()].strip())
+        yield PromptPiece(kind=PromptPieceKind.INTERRUPTED, text=found[0].strip("[]"))
+        end = found.end()
+    yield _typed(text[end:].strip("\n").rstrip())
+
+
+def _typed(text: str) -> PromptPiece:
+    return PromptPiece(kind=PromptPieceKind.PROMPT, text=text)
+
+
+def _piece(tag: str, inner: str) -> PromptPiece:
+    match tag:
+        case "command-name":
+            return PromptPiece(kind=PromptPieceKind.COMMAND, text=inner)
+        case "command-args":
+            # The blank marks it as arguments of the command before it.
+            return PromptPiece(kind=PromptPieceKind.COMMAND, text=f" {inner}" if inner else "")
+        case "command-message" | "command-contents" | "local-command-caveat":
+            return PromptPiece(
+                kind=PromptPieceKind.NOTE, text=""
+            )  # A repetition of the command, or a note to the model.
+        case "bash-input":
+            return PromptPiece(kind=PromptPieceKind.COMMAND, text=f"! {inner}")
+        case "task-notification":
+            parts = {found.tag: found.inner for found in _elements(_NEWS_PARTS, inner)}
+            return PromptPiece(
+                kind=PromptPieceKind.NOTE, text=parts.get("summary") or parts.get("status") or inner
+            )
+        case _ if tag.endswith(("stdout", "stderr")):
+            return PromptPiece(kind=PromptPieceKind.OUTPUT, text=without_colors(inner))
+    return PromptPiece(kind=PromptPieceKind.NOTE, text=inner)
+
+
+def _joined(pieces: Iterator[PromptPiece]) -> Iterator[PromptPiece]:
+    """Join commands with their arguments."""
+    name: str | None = None
+    for piece in pieces:
+        if piece.kind is PromptPieceKind.COMMAND and piece.text.startswith(" "):
+            yield PromptPiece(kind=PromptPieceKind.COMMAND, text=(name or "") + piece.text)
+            name = None
+        elif piece.kind is PromptPieceKind.COMMAND and piece.text.startswith("!"):
+            yield piece
+        elif piece.kind is PromptPieceKind.COMMAND and piece.text:
+            if name is not None:
+                yield PromptPiece(kind=PromptPieceKind.COMMAND, text=name)
+            name = piece.text
+        elif piece.text.strip():
+            if name is not None:
+                yield PromptPiece(kind=PromptPieceKind.COMMAND, text=name)
+                name = None
+            yield piece
+    if name is not None:
+        yield PromptPiece(kind=PromptPieceKind.COMMAND, text=name)

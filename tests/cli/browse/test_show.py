@@ -14,7 +14,8 @@ import pytest
 
 from sessions.trees import answer, call, line, log_of, record
 from turnlog.cli.browse.show_document import ShowDocument
-from turnlog.export.wrapped_tags import TagKind, unwrap
+from turnlog.export.conversation import PromptPiece, PromptPieceKind
+from turnlog.export.record_blocks import unwrap
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "claude"
 ID = "77777777-cccc-4ccc-8ccc-777777777777"
@@ -381,7 +382,7 @@ def test_unwrapping_never_loses_what_was_typed(text):
     pieces = unwrap(text)
     assert all(piece.text for piece in pieces)
     if "<" not in text and text:
-        assert pieces == [(TagKind.SAID, text)]
+        assert pieces == [PromptPiece(kind=PromptPieceKind.PROMPT, text=text)]
 
 
 def test_a_gap_in_the_log_is_said_where_it_is(show):

@@ -8,7 +8,7 @@ from export import hostile
 from export.browser import Visit, browser, narrowest_text, needs_browser
 from export.pages import ID, home_of, page_of, told
 from sessions.trees import answer, call, record
-from turnlog.export.contents import Listed, contents_page
+from turnlog.export.exporter import Listed, contents_page
 
 pytestmark = needs_browser
 

@@ -9,7 +9,7 @@ import pytest
 from export import hostile
 from export.pages import ID, assert_inert, home_of, page_of
 from sessions.trees import answer, call, record
-from turnlog.export.html import highlight
+from turnlog.export.html import markdown
 from turnlog.export.html.session_style import SCRIPT
 from turnlog.text import inert
 
@@ -203,14 +203,14 @@ def test_no_log_can_make_a_page_slow(tmp_path, piece):
     assert_inert(page, SCRIPT)
 
 
-@pytest.mark.parametrize("name", sorted(set(highlight._LANGUAGES.values())))
+@pytest.mark.parametrize("name", sorted(set(markdown._LANGUAGES.values())))
 def test_code_of_every_language_gets_colours_and_stays_the_same(name):
     code = '<?php 1\n// # größe := "1" -- \n- a: 1\n+ if <b c=0x2>\n\n'
-    made = str(highlight.Highlighter().code(code, name))
+    made = str(markdown.Highlighter().code(code, name))
     assert "<i class=" in made
     assert html.unescape(re.sub("</?i[^>]*>", "", made)) == code
 
 
 @pytest.mark.parametrize("code", ["x = 1\n" * 500, "x = " + "1" * 2_000, "x = 1  # y\n" * 800])
 def test_code_that_may_take_lexers_long_stays_plain(code):
-    assert str(highlight.Highlighter().code(code, "python")) == code
+    assert str(markdown.Highlighter().code(code, "python")) == code

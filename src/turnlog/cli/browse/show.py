@@ -278,7 +278,7 @@ def _show_others(
 
 def _show_branches(rows: list[BranchRow], session_id: str) -> None:
     from turnlog.cli.terminal.console import console, counted, safe, when
-    from turnlog.export.wrapped_tags import unwrap
+    from turnlog.export.record_blocks import unwrap
 
     out: Console = console()
     if not rows:

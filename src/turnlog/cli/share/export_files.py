@@ -27,16 +27,20 @@ from turnlog.cli.terminal.console import counted, size
 from turnlog.cli.terminal.empty_results import hint_for
 from turnlog.cli.terminal.output import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
-from turnlog.export.contents import (
+from turnlog.export.conversation import ConversationOptions, ConversationTurn
+from turnlog.export.conversation_builder import read_conversation
+from turnlog.export.exporter import (
     ContentsDocument,
     Listed,
     contents_markdown,
     contents_page,
+    gather,
+    known_lines,
+    log_lines,
     newest_first,
+    pages,
+    session_lines,
 )
-from turnlog.export.conversation import ConversationOptions, ConversationTurn
-from turnlog.export.conversation_builder import read_conversation
-from turnlog.export.exporter import gather, known_lines, log_lines, pages, session_lines
 from turnlog.export.masking import Masking
 from turnlog.formats import Home, Problem, hash_of, key_of
 from turnlog.redact import Rules, Secret, gather_known
@@ -288,7 +292,7 @@ class Export(Struct, kw_only=True, dict=True):
             yield tables.messages(source, prices, only)
 
     def _write_parquet(self, tables: Tables, messages: Iterator[Row]) -> None:
-        from turnlog.export.parquet import write_parquet
+        from turnlog.export.tables import write_parquet
 
         assert self.target is not None
         target = self.target.absolute()

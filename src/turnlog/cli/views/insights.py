@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from turnlog.api.insights import WEEKDAYS
 from turnlog.api.names import shown_name
-from turnlog.export.html.charts import level
-from turnlog.export.html.figures import count, counted, money, part, short, time
+from turnlog.export.html.charts import count, counted, level, money, part, short, time
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def _figures(row: Evidence) -> list[str]:
     from decimal import Decimal
 
     from turnlog.cli.terminal.console import short_count
-    from turnlog.export.html.figures import time
+    from turnlog.export.html.charts import time
     from turnlog.pricing.money import written
 
     told = []

@@ -1,36 +1,24 @@
-"""Charts as inert SVG: bars, lines, a heat map, a calendar. Pictures only, nothing in them runs.
+"""Charts as inert SVG, and formatted numbers and tables for pages.
 
-Every chart is a fragment for a page. Its colours come from the page's style (``CHART_CSS``), so
-that they follow light and dark; its labels are text, escaped whatever they hold. Each has a title
-for those who cannot see it, and every mark says its value when pointed at. No data gives a chart
-that says so, one point is drawn as one, and what is no number is nothing.
+Colors come from the page's style (``CHART_CSS``), so they follow light and dark. Labels are
+escaped. Each chart has a title for screen readers, and every mark a tooltip with its value. Charts
+without data say so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Final, NamedTuple
 
-from turnlog.export.html.page import Fragment, element
+from turnlog.export.html.page import Child, Fragment, element
+from turnlog.pricing.money import shown
 
 LEVELS: Final = 5
-"""Steps of colour in heat maps and calendars, of which the first is empty."""
-_MONTHS: Final = [
-    "Jan",
-    "Feb",
-    "Mar",
-    "Apr",
-    "May",
-    "Jun",
-    "Jul",
-    "Aug",
-    "Sep",
-    "Oct",
-    "Nov",
-    "Dec",
-]
+"""Color levels of heat maps and calendars; the first means none."""
+_MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()  # noqa: SIM905
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _LONGEST_LABEL: Final = 34
 _MOST_WEEKS: Final = 54
@@ -38,7 +26,7 @@ _CELL: Final = 14
 _USUAL_WIDTH: Final = 760
 
 _WIDE: Final = 640
-"""A wider one is not squeezed into a phone, but scrolled."""
+"""Wider charts scroll on a phone instead of shrinking."""
 
 CHART_CSS: Final = """
 :root { --mark: #2f7dd1; --mark-2: #b8570b; --level-0: #eceff3; --level-1: #c6def5;
@@ -59,11 +47,11 @@ svg.chart .area { fill: var(--mark); opacity: .14; }
 svg.chart .level-0 { fill: var(--level-0); } svg.chart .level-1 { fill: var(--level-1); }
 svg.chart .level-2 { fill: var(--level-2); } svg.chart .level-3 { fill: var(--level-3); }
 svg.chart .level-4 { fill: var(--level-4); }
-@media (max-width: 40rem) {  /* Else nobody could read its words. */
+@media (max-width: 40rem) {  /* Otherwise the labels are illegible. */
   .drawn { overflow-x: auto; } .drawn svg.wide { max-width: none; width: 36rem; }
 }
 """
-"""The colours of charts; a page that holds one adds it to its style."""
+"""The style of charts; a page with a chart needs it."""
 
 Shown = Callable[[float], str]
 
@@ -74,18 +62,18 @@ class Bar(NamedTuple):
     label: str
     value: float
     shown: str = ""
-    """The value as people read it; without it, as ``plain`` writes it."""
+    """The formatted value; by default ``plain``."""
 
 
 class ChartPoint(NamedTuple):
-    """One step of a line chart."""
+    """One point of a line chart."""
 
     label: str
     value: float
 
 
 def plain(value: float) -> str:
-    """Write a number for people, in few characters."""
+    """Format a number in few characters."""
     size = abs(value)
     for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if size >= scale:
@@ -95,7 +83,7 @@ def plain(value: float) -> str:
 
 
 def bars(title: str, rows: Sequence[Bar], *, width: int = 640) -> Fragment:
-    """Draw horizontal bars, each as long as its part of the longest, with name and value."""
+    """Return a chart of horizontal bars with names and values."""
     if not rows:
         return _empty(title, width)
     height = 26
@@ -134,7 +122,7 @@ def lines(
     width: int = 640,
     height: int = 180,
 ) -> Fragment:
-    """Draw how a value went, from zero up, with a few names below."""
+    """Return a line chart from zero up, with a few labels below."""
     if not points:
         return _empty(title, width)
     left, bottom, top_space = 52, 22, 10
@@ -159,9 +147,9 @@ def lines(
     ]
     radius = 3 if len(points) == 1 else max(1.5, min(3.0, step / 3))
     for point, value, (x, y) in zip(points, values, places, strict=True):
-        told = element("title", f"{point.label}: {shown(value)}")
+        tooltip = element("title", f"{point.label}: {shown(value)}")
         drawn.append(
-            element("circle", told, cx=round(x, 1), cy=round(y, 1), r=radius, class_="mark")
+            element("circle", tooltip, cx=round(x, 1), cy=round(y, 1), r=radius, class_="mark")
         )
     for n in _spread(len(points), 6):
         anchor = "start" if n == 0 and len(points) > 1 else "middle"
@@ -178,7 +166,7 @@ def heat_map(
     *,
     shown: Shown = plain,
 ) -> Fragment:
-    """Draw a table of colours: the more, the stronger."""
+    """Return a heat map: the larger the value, the stronger the color."""
     cells = [[_sound(value) for value in row] for row in rows]
     top = max((value for row in cells for value in row), default=0)
     if not cells or not any(cells):
@@ -192,9 +180,9 @@ def heat_map(
     for y, row in enumerate(cells):
         drawn.append(_text(_name(row_names, y), 0, above + y * size + 15))
         for x, value in enumerate(row):
-            told = f"{_name(row_names, y)} {_name(column_names, x)}: {shown(value)}"
+            tooltip = f"{_name(row_names, y)} {_name(column_names, x)}: {shown(value)}"
             drawn.append(
-                _cell(left + x * size, above + y * size, size - 3, level(value, top), told)
+                _cell(left + x * size, above + y * size, size - 3, level(value, top), tooltip)
             )
     return _chart(title, left + columns * size, above + len(cells) * size, drawn)
 
@@ -202,9 +190,9 @@ def heat_map(
 def calendar(
     title: str, values: Mapping[str, float], first: str, last: str, *, shown: Shown = plain
 ) -> Fragment:
-    """Draw the days from *first* to *last* (such as 2026-07-22), a week a column, Monday on top.
+    """Return a calendar of the days from *first* to *last* (ISO dates), one column per week.
 
-    A calendar of more than a year shows its last 54 weeks; the fewer weeks, the larger its days.
+    At most the last 54 weeks are shown; the fewer weeks, the larger the cells.
     """
     begin, end = date.fromisoformat(first), date.fromisoformat(last)
     if begin > end:
@@ -216,15 +204,15 @@ def calendar(
     size = max(_CELL, min(2 * _CELL, _USUAL_WIDTH // ((end - begin).days // 7 + 2)))
     drawn = [_text(_WEEKDAYS[n], 0, above + n * size + size / 2 + 4) for n in (0, 2, 4)]
     weeks = 0
-    told_month = None
+    labelled_month = None
     for n in range((end - begin).days + 1):
         day = begin + timedelta(days=n)
         weeks, row = divmod(n + offset, 7)
-        if told_month != day.month and (day.day <= 7 or n == 0):
-            # Two names of months need more room than a week has.
-            if told_month is None or day.day <= 7:
+        if labelled_month != day.month and (day.day <= 7 or n == 0):
+            # Two month names need more room than one column.
+            if labelled_month is None or day.day <= 7:
                 drawn.append(_text(_MONTHS[day.month - 1], left + weeks * size, 11))
-            told_month = day.month
+            labelled_month = day.month
         value = _sound(values.get(day.isoformat(), 0))
         where = (left + weeks * size, above + row * size)
         drawn.append(_cell(*where, size - 2, level(value, top), f"{day}: {shown(value)}"))
@@ -232,10 +220,10 @@ def calendar(
 
 
 def level(value: float, top: float) -> int:
-    """Return the step of colour of a value: nothing has none, and something always has one."""
+    """Return the color level of a value; only zero has level 0."""
     if not value > 0 or not top > 0:
         return 0
-    # By its root: a few busy hours would make all others look alike.
+    # The square root: otherwise a few busy hours make all others look alike.
     return max(1, min(LEVELS - 1, math.ceil(math.sqrt(min(1.0, value / top)) * (LEVELS - 1))))
 
 
@@ -260,7 +248,7 @@ def _empty(title: str, width: int) -> Fragment:
 def _rules(
     across: tuple[float, float], down: tuple[float, float], top: float, shown: Shown
 ) -> list[Fragment]:
-    """Draw the lines of nothing, half and all; *down* is where they begin and how far they go."""
+    """Return rules at zero, half and the maximum; *down* is their top and height."""
     left, right = across
     above, tall = down
     drawn = []
@@ -271,10 +259,10 @@ def _rules(
     return drawn
 
 
-def _cell(x: float, y: float, size: float, step: int, told: str) -> Fragment:
+def _cell(x: float, y: float, size: float, step: int, tooltip: str) -> Fragment:
     return element(
         "rect",
-        element("title", told),
+        element("title", tooltip),
         x=x,
         y=y,
         width=size,
@@ -289,14 +277,14 @@ def _text(text: str, x: float, y: float, **attributes: str) -> Fragment:
 
 
 def _sound(value: float) -> float:
-    """Return a value that can be drawn: not less than nothing, and finite."""
+    """Return *value* as a finite number that is not negative."""
     if not value > 0:
         return 0.0
     return min(float(value), 1e300)
 
 
 def _length(value: float, top: float, room: float) -> float:
-    """Return how long a bar is; something is never nothing."""
+    """Return the length of a bar; only zero has no length."""
     return round(max(1.5, value / top * room), 1) if value > 0 else 0.0
 
 
@@ -313,7 +301,63 @@ def _name(names: Sequence[str], n: int) -> str:
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """Choose up to *most* places among *count*, the first and the last with them."""
+    """Return up to *most* evenly spaced indexes below *count*, with the first and the last."""
     if count <= most:
         return list(range(count))
     return sorted({round(n * (count - 1) / (most - 1)) for n in range(most)})
+
+
+def counted(value: int, noun: str) -> str:
+    """Format a count with its noun."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def count(value: int) -> str:
+    """Format a count in full."""
+    return f"{value:,}"
+
+
+def short(value: float) -> str:
+    """Format a count in few characters."""
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= size:
+            return f"{value / size:,.1f}{unit}"
+    return f"{value:,.0f}"
+
+
+def part(value: float | None) -> str:
+    """Format a ratio as a percentage."""
+    if value is None:
+        return "—"
+    return f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"
+
+
+def money(usd: str | Decimal | None) -> str:
+    """Format dollars, to the cent."""
+    return "—" if usd is None else shown(Decimal(usd))
+
+
+def time(ms: int | None) -> str:
+    """Format a duration, in at most two units."""
+    if ms is None:
+        return "—"
+    seconds = ms // 1000
+    for unit, size, less, small in (("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if seconds >= size:
+            rest = seconds % size // small
+            return f"{seconds // size:,} {unit}" + (f" {rest} {less}" if rest else "")
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms} ms"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Child]], *, names: int = 1) -> Fragment:
+    """Return a table; the first *names* columns are text, the others numbers."""
+
+    def cell(tag: str, number: int, content: Child) -> Fragment:
+        return element(tag, content, class_=None if number < names else "number")
+
+    def line(tag: str, cells: Sequence[Child]) -> Fragment:
+        return element("tr", [cell(tag, number, child) for number, child in enumerate(cells)])
+
+    head, body = line("th", heads), [line("td", row) for row in rows]
+    whole = element("table", element("thead", head), element("tbody", body))
+    return element("div", whole, class_="scroll")

@@ -1,7 +1,7 @@
-"""Insights as a self-contained page: for oneself, with names, examples and places.
+"""Insights as a self-contained page for oneself: with names, examples and locations.
 
-Texts of logs go through the one door on the way out, which masks secrets. The page shows what the
-terminal shows, drawn; every section says which figure to open for the records behind it.
+The page has the figures of ``turnlog insights`` with charts. Secrets are masked. Every section
+names the command that lists the records behind its figures.
 """
 
 from __future__ import annotations
@@ -12,15 +12,29 @@ from datetime import date, timedelta, tzinfo
 from decimal import Decimal
 from typing import Final
 
-from turnlog.export.html.charts import CHART_CSS, Bar, ChartPoint, bars, calendar, heat_map, lines
-from turnlog.export.html.figures import count, counted, money, part, short, table, time
+from turnlog.export.html.charts import (
+    CHART_CSS,
+    Bar,
+    ChartPoint,
+    bars,
+    calendar,
+    count,
+    counted,
+    heat_map,
+    lines,
+    money,
+    part,
+    short,
+    table,
+    time,
+)
 from turnlog.export.html.page import Child, Fragment, element, page
 from turnlog.insights.cache import REASONS
 from turnlog.insights.days import WEEKDAYS, DayRow
 from turnlog.insights.report import Insights
 
 Clean = Callable[[str], str]
-"""Takes a text of a log, and gives it as it may leave."""
+"""Returns a text of a log, safe to output."""
 
 _MANY_DAYS: Final = 400
 _MOST_BARS: Final = 10
@@ -42,7 +56,7 @@ INSIGHTS_CSS: Final = CHART_CSS + CSS
 
 
 def insights_page(found: Insights, zone: tzinfo, clean: Clean) -> str:
-    """Draw the whole report."""
+    """Return the report as a page."""
     since, until = span_of(found, zone)
     title = f"Insights, {since} to {until}" if since else f"Insights, up to {until}"
     where = element("p", clean(found.project)) if found.project else None
@@ -51,7 +65,7 @@ def insights_page(found: Insights, zone: tzinfo, clean: Clean) -> str:
 
 
 def insights_sections(found: Insights, zone: tzinfo, clean: Clean) -> Child:
-    """Draw what stands below the title; a page of it needs INSIGHTS_CSS."""
+    """Return everything below the title; the page needs INSIGHTS_CSS."""
     if not found.overview.prompts and not found.overview.messages:
         nothing = element("p", "Nothing happened in this period.")
         return [nothing, _footer(found, zone, clean)]
@@ -71,7 +85,7 @@ def insights_sections(found: Insights, zone: tzinfo, clean: Clean) -> Child:
 
 
 def span_of(found: Insights, zone: tzinfo) -> tuple[str, str]:
-    """Name the first and the last day of the report; the first may not be known."""
+    """Return the first and last day of the report; the first is "" if unknown."""
     last = found.until_at - timedelta(microseconds=1)
     until = f"{last.astimezone(zone):%Y-%m-%d}"
     if found.since_at is not None:
@@ -80,17 +94,17 @@ def span_of(found: Insights, zone: tzinfo) -> tuple[str, str]:
 
 
 def card(value: str, what: str) -> Fragment:
-    """Make a card: a figure, and what it is."""
+    """Return a card with a figure and its label."""
     return element("div", element("b", value), element("span", what), class_="card")
 
 
 def costs_by_day(days: Iterable[DayRow]) -> dict[str, float]:
-    """Return what each day cost."""
+    """Return the cost of each day."""
     return {row.day: float(row.cost_usd) for row in days}
 
 
 def spending(costs: Mapping[str, float], first: str, last: str) -> Fragment:
-    """Draw what days cost: day by day, or month by month where there are too many of them."""
+    """Return a chart of cost by day, or by month if there are too many days."""
     begin, end = date.fromisoformat(first), date.fromisoformat(last)
     if (end - begin).days > _MANY_DAYS:
         months: dict[str, float] = {}
@@ -104,7 +118,7 @@ def spending(costs: Mapping[str, float], first: str, last: str) -> Fragment:
 
 
 def activity(found: Insights) -> Fragment:
-    """Draw the hours of the week."""
+    """Return a heat map of the hours of the week."""
     hours = [f"{hour:02}" for hour in range(24)]
     return heat_map("Messages by hour of the week", found.hours.messages, WEEKDAYS, hours)
 
@@ -114,8 +128,8 @@ def _dollars(value: float) -> str:
 
 
 def _section(title: str, figure: str, *content: Child) -> Fragment:
-    told = element("p", element("code", f"turnlog insights --explain {figure}"), class_="faint")
-    return element("section", element("h2", title), content, told)
+    hint = element("p", element("code", f"turnlog insights --explain {figure}"), class_="faint")
+    return element("section", element("h2", title), content, hint)
 
 
 def _cards(found: Insights) -> Fragment:
@@ -373,7 +387,7 @@ def _footer(found: Insights, zone: tzinfo, clean: Clean) -> Fragment:
         "footer",
         element("p", f"Costs are an estimate at the API's prices. {left_out}."),
         element("p", f"Without a price, and in no cost: {unpriced}.") if unpriced else None,
-        # Without it the commands would speak of the last 30 days, whenever they are typed.
+        # Without it, the commands would report the last 30 days.
         element(
             "p",
             "The commands on this page define a figure and list what is behind it. They need its"
@@ -385,7 +399,7 @@ def _footer(found: Insights, zone: tzinfo, clean: Clean) -> Fragment:
 
 
 def _period(found: Insights, zone: tzinfo, clean: Clean) -> str:
-    """Write the options that mean what the page is about."""
+    """Return the command-line options for the page's period."""
     first, last = span_of(found, zone)
     after = date.fromisoformat(last) + timedelta(days=1)
     words = [*(["--since", first] if first else []), "--until", after.isoformat()]

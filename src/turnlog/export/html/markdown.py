@@ -1,18 +1,22 @@
-"""Markdown of a log as HTML that does nothing.
+"""Markdown from a log as inert HTML, with highlighted code.
 
-HTML in it is text, an image is a link to where it lies, and a link survives only if it leads to the
-web or to somebody's mailbox. Every leaf is made inert after it was decoded, so that an entity
-cannot smuggle in what the text itself may not hold. What is long enough to be slow stays as it is.
+HTML in it becomes text, images become links, and only links to the web or a mail address are kept.
+Every leaf is made inert after decoding, so an entity cannot smuggle anything in. Texts that would
+be slow to parse stay plain.
+
+Pygments highlights the code, within limits: only common languages with well-kept lexers, only short
+texts, and only up to a budget per page, so no log can make an export slow. Six kinds of tokens are
+marked, so highlighted code is hardly longer than plain code.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from turnlog.export.html.highlight import Highlighter
 from turnlog.export.html.page import Fragment, escaped
 from turnlog.text import inert
 
@@ -22,12 +26,55 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 60_000
 _BRACKETS: Final = 2_000
-"""Every bracket may begin a link, which the parser looks for to the end of the text each time."""
-# What begins anything but a paragraph, or means anything in one.
+"""For every bracket, the parser searches the rest of the text for the end of a link."""
+# Characters that have a meaning in Markdown.
 _MARKED: Final = re.compile(
     r"[\\`*_\[\]<>#|~&]|^[^\S\n]*+(?:[-+=:]|\d++[.)])|^(?: {4}|\t)|  $", re.MULTILINE
 )
 _ALLOWED: Final = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
+
+_LONGEST_CODE: Final = 8_000
+# Some lexers take quadratic time: within these limits, about a second.
+_LONGEST_LINE: Final = 1_000
+_MOST_LINES: Final = 400
+_BUDGET: Final = 64_000
+_PLAIN: Final = ""
+
+_LANGUAGES: Final = {
+    **dict.fromkeys(("python", "py", "python3", "pyi"), "python"),
+    **dict.fromkeys(("javascript", "js", "jsx", "mjs", "cjs"), "javascript"),
+    **dict.fromkeys(("typescript", "ts", "tsx", "mts"), "typescript"),
+    **dict.fromkeys(("bash", "sh", "shell", "zsh", "console"), "bash"),
+    **dict.fromkeys(("json", "jsonc", "jsonl"), "json"),
+    **dict.fromkeys(("yaml", "yml"), "yaml"),
+    **dict.fromkeys(("c", "h"), "c"),
+    **dict.fromkeys(("cpp", "c++", "cc", "cxx", "hpp"), "cpp"),
+    **dict.fromkeys(("csharp", "cs", "c#"), "csharp"),
+    **dict.fromkeys(("ruby", "rb"), "ruby"),
+    **dict.fromkeys(("rust", "rs"), "rust"),
+    **dict.fromkeys(("kotlin", "kt"), "kotlin"),
+    **dict.fromkeys(("diff", "patch"), "diff"),
+    **dict.fromkeys(("make", "makefile"), "make"),
+    **dict.fromkeys(("docker", "dockerfile"), "docker"),
+    **dict.fromkeys(("ini", "cfg", "conf", "properties"), "ini"),
+    **{name: name for name in ("go", "java", "swift", "php", "lua", "sql", "toml", "css", "html")},
+}
+# Token types of Pygments and the class of each; the first match wins.
+_KINDS: Final = (
+    ("Token.Keyword", "k"),
+    ("Token.Name.Builtin", "k"),
+    ("Token.Name.Tag", "k"),
+    ("Token.Operator.Word", "k"),
+    ("Token.Literal.String", "s"),
+    ("Token.Literal.Number", "n"),
+    ("Token.Comment", "c"),
+    ("Token.Name.Function", "f"),
+    ("Token.Name.Class", "f"),
+    ("Token.Name.Decorator", "f"),
+    ("Token.Name.Attribute", "f"),
+    ("Token.Generic.Deleted", "d"),
+    ("Token.Generic.Inserted", "a"),
+)
 
 
 def is_allowed_link(address: str) -> bool:
@@ -36,7 +83,7 @@ def is_allowed_link(address: str) -> bool:
 
 
 def is_too_much(text: str, longest: int) -> bool:
-    """Return whether reading *text* as Markdown would take too long for what it is worth."""
+    """Return whether *text* would take too long to parse as Markdown."""
     return len(text) > longest or text.count("[") > _BRACKETS
 
 
@@ -59,7 +106,7 @@ def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     class Harmless(MarkdownIt):
-        def validateLink(self, url: str) -> bool:  # noqa: N802 - Its name is the library's.
+        def validateLink(self, url: str) -> bool:  # noqa: N802 - The library's name.
             return is_allowed_link(url)
 
     markdown = Harmless("commonmark", {"html": False}).enable(["table", "strikethrough"])
@@ -91,7 +138,7 @@ def _link(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
 
 
 def _image(renderer: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
-    """Show where an image lies: to draw it, the page would have to ask for it."""
+    """Return a link to an image: showing it would need a request."""
     token = tokens[at]
     alt = renderer.renderInlineAsText(token.children or [], options, env) or "image"
     return f"{_opened(str(token.attrs.get('src', '')))}{escaped(alt)}</a>"
@@ -104,7 +151,7 @@ def _opened(address: str) -> str:
 
 
 def _cell(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    return f"<{tokens[at].tag}>"  # Without the style attribute that tells its alignment.
+    return f"<{tokens[at].tag}>"  # Without the style attribute for its alignment.
 
 
 def _ordered(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
@@ -130,3 +177,66 @@ _RULES: Final[dict[str, Callable[..., str]]] = {
     "table_open": _table,
     "table_close": _table,
 }
+
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+
+class Highlighter:
+    """Highlights the code of one page until its budget is spent."""
+
+    def __init__(self, budget: int = _BUDGET) -> None:
+        self._left = budget
+
+    def code(self, code: str, language: str | None) -> Fragment:
+        """Return *code* as HTML, highlighted if it is short enough."""
+        name = _LANGUAGES.get((language or "").lower())
+        if name is None or len(code) > min(_LONGEST_CODE, self._left) or _is_slow(code):
+            return escaped(code)
+        self._left -= len(code)
+        return Fragment("".join(_marked(code, name)))
+
+
+def language_of(path: str) -> str | None:
+    """Return the language of a file by its extension, or None."""
+    name = os.path.basename(path).lower()
+    ending = name.rpartition(".")[2]
+    return ending if ending in _LANGUAGES else None
+
+
+def _is_slow(code: str) -> bool:
+    lines = code.split("\n")
+    return len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE
+
+
+def _marked(code: str, name: str) -> list[str]:
+    pieces: list[str] = []
+    kind, pending = _PLAIN, ""
+    for token, text in _lexer(name).get_tokens(code):
+        found = _kind(token)
+        if found == kind or not text.strip():
+            pending += text
+            continue
+        pieces.append(_piece(kind, pending))
+        kind, pending = found, text
+    pieces.append(_piece(kind, pending))
+    return pieces
+
+
+def _piece(kind: str, text: str) -> str:
+    return f"<i class={kind}>{escaped(text)}</i>" if kind else escaped(text)
+
+
+@cache
+def _kind(token: Any) -> str:
+    name = str(token)
+    fits = (kind for head, kind in _KINDS if name == head or name.startswith(f"{head}."))
+    return next(fits, _PLAIN)
+
+
+@cache
+def _lexer(name: str) -> Lexer:
+    from pygments.lexers import get_lexer_by_name
+
+    return get_lexer_by_name(name, stripnl=False, ensurenl=False)

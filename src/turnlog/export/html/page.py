@@ -1,12 +1,12 @@
-"""The shell of a self-contained page: nothing in it is fetched, nothing from a log runs in it.
+"""Self-contained pages: nothing in them is fetched, nothing from a log runs in them.
 
     body = element("h1", title), element("p", text, class_="note")
     page("A session", body, css=CSS, script=SCRIPT)
 
-A fragment is HTML that is safe as it is. Whatever is not one is text: it is made inert and escaped
-when it becomes part of one, so that there is no way to forget it. The page forbids itself, by its
-own policy, every request and every style or script but those that were given to it, which it names
-by their digests. So a page needs no ``style`` attribute and no handler, and has none.
+A fragment is safe HTML. Everything else is text, which is made inert and escaped when it becomes
+part of a fragment, so escaping cannot be forgotten. The page's own policy forbids all requests, and
+all styles and scripts except those given to it, which are named by their digests. So pages have no
+``style`` attributes and no event handlers.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ Child: TypeAlias = "str | Fragment | Iterable[Child] | None"
 
 _VOID: Final = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "wbr"})
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9:-]*")
-# A page of ours has no use for them, and each is a way to run something or to fetch it.
+# Each of these could run or fetch something, and our pages do not need them.
 _FORBIDDEN: Final = re.compile(r"on.*|style|srcdoc|formaction|background|ping", re.IGNORECASE)
 _ADDRESSES: Final = frozenset({"href", "src", "action", "poster", "cite", "data", "xlink:href"})
 _SAFE_ADDRESS: Final = re.compile(r"#|https?://|mailto:|data:image/(?:png|jpeg|gif|webp);base64,")
 
 
 class Fragment(Markup):
-    """HTML that is safe as it is; what is added to it is escaped."""
+    """Safe HTML; whatever is added to it is escaped."""
 
     __slots__ = ()
 
 
 class OwnUrl(str):
-    """An address on the server that gives the page: ours, never a log's."""
+    """An address on the server of the page, never from a log."""
 
     __slots__ = ()
 
 
 def escaped(text: str, *, keep: str = "\n\t") -> Fragment:
-    """Make any text a fragment: active characters are shown, markup is text."""
+    """Return any text as a fragment: active characters become visible, markup becomes text."""
     return Fragment(html.escape(inert(text, keep=keep), quote=True))
 
 
 def joined(*children: Child) -> Fragment:
-    """Put fragments and texts together; texts are escaped, None is nothing."""
+    """Join fragments and texts; texts are escaped, None is skipped."""
     return Fragment("".join(_flat(children)))
 
 
 def element(tag: str, /, *children: Child, **attributes: str | float | bool | None) -> Fragment:
-    """Make an element. ``class_`` is class, other underscores are dashes.
+    """Return an element. ``class_`` is class, other underscores become dashes.
 
-    True is an attribute without a value; None and False are none. An address of a scheme that
-    could run something is left out; to ask for a handler or a style is a mistake of the caller.
+    True is an attribute without a value; None and False are left out, and so are addresses with an
+    unsafe scheme. Event handlers and styles raise ValueError.
     """
     _check_element(tag)
     opened = "".join([_attribute(name, value) for name, value in attributes.items()])
     if tag in _VOID:
         return Fragment(f"<{tag}{opened}>")
-    # Put together once: whatever stands inside is copied at every level.
+    # One join: the content is copied at every level.
     return Fragment("".join([f"<{tag}{opened}>", *_flat(children), f"</{tag}>"]))
 
 
 def is_safe_address(address: str) -> bool:
-    """Return whether a link may point there: into the page, to the web, or to an image within."""
+    """Return whether a link may point there: into the page, to the web, or to inline data."""
     return _SAFE_ADDRESS.match(address) is not None
 
 
@@ -86,10 +86,9 @@ def page(
     has_forms: bool = False,
     again_seconds: int | None = None,
 ) -> str:
-    """Return a whole page. *css* and *script* are the caller's own words, never a log's.
+    """Return a complete page. *css* and *script* must never come from a log.
 
-    With *has_forms* its forms may ask the server that gave it; with *again_seconds* a browser asks
-    for the page anew after that time.
+    *has_forms* allows forms to its own server; *again_seconds* reloads the page after that time.
     """
     style = f"{BASIC_CSS if has_basic_style else ''}{css}"
     for what, text in (("css", style), ("script", script)):
@@ -152,11 +151,11 @@ td.number { white-space: nowrap; }
 .scroll { overflow-x: auto; }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; } }
 """
-"""What every page begins with: paper and ink in light and in dark, type, tables."""
+"""The style of every page: colors for light and dark, fonts, tables."""
 
 
 def _policy(style: str, script: str, forms: str) -> str:
-    """Say what the page may do: draw itself, with its own style and its own script."""
+    """Return the Content-Security-Policy: only the page's own style and script."""
     rules = [
         "default-src 'none'",
         f"style-src {_digest(style)}",
@@ -176,7 +175,7 @@ def _digest(text: str) -> str:
 
 
 def _flat(children: Iterable[Child]) -> list[str]:
-    """Return all that is in *children*, and in those among them that have some, as HTML."""
+    """Return *children*, at any depth, as a list of HTML."""
     flat: list[str] = []
     for child in children:
         if isinstance(child, Fragment):
@@ -188,17 +187,17 @@ def _flat(children: Iterable[Child]) -> list[str]:
     return flat
 
 
-@cache  # Pages are made of few names, very often.
+@cache  # Pages use few names, very often.
 def _check_element(tag: str) -> None:
     if not _NAME.fullmatch(tag):
-        raise ValueError(f"{tag!r} is no element")
+        raise ValueError(f"invalid element: {tag!r}")
 
 
 @cache
 def _attribute_name(name: str) -> str:
     written = name.removesuffix("_").replace("_", "-")
     if not _NAME.fullmatch(written) or _FORBIDDEN.fullmatch(written):
-        raise ValueError(f"{written!r} is no attribute of a page of ours")
+        raise ValueError(f"forbidden attribute: {written!r}")
     return written
 
 

@@ -1,13 +1,10 @@
-"""A session as a page of its own: folded tools, changes as changes, subagents inside their calls.
+"""A session as a self-contained page: folded calls, diffs, subagents inside their calls.
 
-The page is given in pieces, turn by turn, so that it never stands in memory whole; the list of
-turns therefore comes last and is laid out first. What is folded is there, and costs the browser
-nothing until it is opened. Everything from a log is text to ``page``, which forbids the rest.
+The page is yielded turn by turn, so it is never in memory as a whole; therefore the list of turns
+comes last, and the style puts it first. Everything from a log is text to ``page``.
 
-What is inside a call when it is unfolded: what was asked and what came of it, by tool.
-
-An edit is a change, a new file is code, a list of todos is a list, and what a subagent was asked
-and answered is prose. A tool that nobody has met shows the names and values that it was given.
+An edit is shown as a diff, a new file as code, todos as a list, and a subagent's prompt and answer
+as prose. Other tools show the names and values of their arguments.
 """
 
 from __future__ import annotations
@@ -36,8 +33,7 @@ from turnlog.export.conversation import (
     Thinking,
     ToolCall,
 )
-from turnlog.export.html.highlight import Highlighter, language_of
-from turnlog.export.html.markdown import prose
+from turnlog.export.html.markdown import Highlighter, language_of, prose
 from turnlog.export.html.page import Fragment, element, joined, page
 from turnlog.export.html.session_style import CSS, SCRIPT
 
@@ -47,13 +43,13 @@ _DONE: Final = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
 
 
 class CallRenderer:
-    """Draws calls in the colours of one page."""
+    """Renders the calls of one page."""
 
     def __init__(self, highlighter: Highlighter) -> None:
         self._highlighter = highlighter
 
     def inside(self, call: ToolCall, changes: list[Hunk] | None) -> list[Fragment]:
-        """Return what is inside of *call*; *changes* is what it changed, if it did."""
+        """Return the unfolded content of *call*; *changes* is what it changed in a file."""
         drawn = list(self._asked(call, changes))
         result = call.result
         if result is None:
@@ -90,7 +86,7 @@ class CallRenderer:
         return [*drawn, *self._fields(rest)]
 
     def _fields(self, given: dict[str, Any], *, is_prose: bool = False) -> list[Fragment]:
-        """Show names and values; long texts below them, each by itself."""
+        """Return names and values as a list, long texts separately below it."""
         short: list[Fragment] = []
         long: list[Fragment] = []
         for name, value in given.items():
@@ -116,56 +112,56 @@ class CallRenderer:
 def _todos(todos: list[Any]) -> Fragment:
     items = []
     for todo in todos:
-        told = todo if isinstance(todo, dict) else {"content": str(todo)}
-        state = str(told.get("status"))
-        words = f"{_DONE.get(state, '☐')} {told.get('content') or told.get('subject') or ''}"
-        items.append(element("li", words, class_="done" if state == "completed" else None))
+        item = todo if isinstance(todo, dict) else {"content": str(todo)}
+        state = str(item.get("status"))
+        text = f"{_DONE.get(state, '☐')} {item.get('content') or item.get('subject') or ''}"
+        items.append(element("li", text, class_="done" if state == "completed" else None))
     return element("ul", items, class_="todos")
 
 
-_HERE: Final = "\0body\0"  # No text of a page holds a NUL.
+_HERE: Final = "\0body\0"  # Texts of a page never contain a NUL.
 _LISTED: Final = 160
 _DAY: Final = len("2026-11-17")
 NOT_MASKED: Final = "Secrets were not masked in this export."
 
 
 class PageFrame(NamedTuple):
-    """What a server puts around the page of a session that it shows."""
+    """What a server adds to the page of a session."""
 
     above: Fragment
     css: str
     at: datetime | None = None
-    """When that was said which a reader wants to see first."""
+    """The time to scroll to."""
     find: str = ""
-    """What is looked for on the page, from there on."""
+    """The text to find on the page, from there on."""
 
 
 def session_page(
-    conversation: Conversation, setting: PageFrame | None = None, zone: tzinfo = UTC
+    conversation: Conversation, frame: PageFrame | None = None, zone: tzinfo = UTC
 ) -> Iterator[str]:
-    """Return the page of a conversation, piece by piece; alone, or in the *setting* of a server."""
+    """Yield the page of a conversation, piece by piece; a server adds a *frame*."""
     head = conversation.head
     title = head.title or f"Session {head.id[:8]}"
     shell = page(
         title,
         Fragment(_HERE),
-        css=CSS + (setting.css if setting else ""),
+        css=CSS + (frame.css if frame else ""),
         script=SCRIPT,
         description="A session of an agent",
-        has_forms=setting is not None,
+        has_forms=frame is not None,
     )
     before, after = shell.split(_HERE)
     yield before
-    notices = [words for words in notices_of(head) if setting is None or words != NOT_MASKED]
+    notices = [words for words in notices_of(head) if frame is None or words != NOT_MASKED]
     yield joined(
-        setting.above if setting else None,
+        frame.above if frame else None,
         _head(head, title, notices, zone),
-        _bar(setting.find if setting else ""),
+        _bar(frame.find if frame else ""),
     )
     yield "<main>"
     draw = _SessionPage(zone)
     listed: list[Fragment] = []
-    sought = setting.at if setting else None
+    sought = frame.at if frame else None
     for number, turn in enumerate(conversation.turns, 1):
         anchor = f"t{number}"
         listed.append(_listed(turn, anchor))
@@ -185,7 +181,7 @@ def session_page(
 
 
 class _SessionPage:
-    """Draws the blocks of one page."""
+    """Renders the blocks of one page."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
@@ -276,7 +272,7 @@ class _SessionPage:
 
 
 def _place_of(sought: datetime, blocks: Iterable[Block]) -> int:
-    """Tell before which block that stands which was said then: behind the calls done before."""
+    """Return the index of the first block at *sought*: after the calls finished before it."""
     place = 0
     for number, block in enumerate(blocks, 1):
         if isinstance(block, ToolCall):
@@ -286,7 +282,7 @@ def _place_of(sought: datetime, blocks: Iterable[Block]) -> int:
 
 
 def picture(image: Picture) -> Fragment:
-    """Draw an image that the page holds itself, or say that there was one."""
+    """Return an inline image, or a note if its data is missing."""
     data = re.sub(r"\s", "", image.data) if image.data else ""
     if not re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", data):
         return element("p", f"[an image, {image.media_type}]", class_="faint")
@@ -311,12 +307,12 @@ def _head(head: Head, title: str, notices: Iterable[str], zone: tzinfo) -> Fragm
     listed = [
         element("div", element("dt", name), element("dd", value)) for name, value in facts if value
     ]
-    told = [element("p", words, class_="notice") for words in notices]
-    return element("header", element("h1", title), element("dl", listed, class_="facts"), told)
+    shown = [element("p", text, class_="notice") for text in notices]
+    return element("header", element("h1", title), element("dl", listed, class_="facts"), shown)
 
 
 def notices_of(head: Head) -> Iterator[str]:
-    """Say what a reader should know of what is not there."""
+    """Yield notices about what the page does not show."""
     if head.damaged.places:
         count = _count(head.damaged.places, "place")
         yield f"{count} of the log ({head.damaged.size_bytes:,} bytes) could not be read."
@@ -395,7 +391,7 @@ def _took(turn: ConversationTurn) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a stretch of time the way people say it."""
+    """Format a duration."""
     if seconds < 1:
         return ""
     if seconds < 60:

@@ -1,8 +1,7 @@
-"""How the page of a session is laid out, and the little it can do: find, fold, hide.
+"""The style of a session's page, and its script: find, fold, hide.
 
-The style names no colour that ``page.BASIC_CSS`` has not; code and changes have a few of their own,
-for light and for dark. The script is the only one that the page lets run. Without it everything
-is there to be read, and folds as it should.
+The style uses the colors of ``page.BASIC_CSS`` and adds a few for code and changes. The script is
+the only one that the page allows. Without it everything is readable and folds.
 """
 
 from __future__ import annotations

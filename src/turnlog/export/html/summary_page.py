@@ -1,8 +1,7 @@
-"""A month or a year on one page, worth showing to others.
+"""A summary of a month or a year on one page, for sharing.
 
-It is for sharing: no project, path, prompt, command, title, session or example stands on it, and of
-tools and models only the names that everybody knows, unless the caller asks for names. What is left
-are figures, habits and pictures.
+Unless the caller includes names, it contains no projects, paths, prompts, commands, titles,
+sessions or examples, and only the names of well-known tools and models.
 """
 
 from __future__ import annotations
@@ -12,8 +11,18 @@ from datetime import date, tzinfo
 from decimal import Decimal
 from typing import Final
 
-from turnlog.export.html.charts import CHART_CSS, Bar, bars, calendar
-from turnlog.export.html.figures import count, counted, money, part, short, time
+from turnlog.export.html.charts import (
+    CHART_CSS,
+    Bar,
+    bars,
+    calendar,
+    count,
+    counted,
+    money,
+    part,
+    short,
+    time,
+)
 from turnlog.export.html.insights_page import Clean, activity, costs_by_day, span_of, spending
 from turnlog.export.html.page import Child, Fragment, element, page
 from turnlog.insights.report import Insights
@@ -62,7 +71,7 @@ footer { margin-top: 2.4rem; color: var(--faint); font-size: .85rem; }
 def summary_page(
     found: Insights, name: str, zone: tzinfo, clean: Clean, *, with_names: bool = False
 ) -> str:
-    """Draw the summary of a period that is called *name*: 2026-07, or 2026."""
+    """Return the summary of the period *name*: 2026-07, or 2026."""
     title = _title(name)
     since, until = span_of(found, zone)
     first, last = since or until, until
@@ -130,7 +139,7 @@ def _numbers(found: Insights) -> Fragment:
 
 
 def _hours(ms: int) -> str:
-    """Write a long time in one unit."""
+    """Format a long duration in one unit."""
     return f"{ms / 3_600_000:,.0f} h" if ms >= 36_000_000 else time(ms)
 
 
@@ -205,12 +214,12 @@ def _projects(found: Insights, clean: Clean) -> Fragment:
 
 
 def _together(rows: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Add up rows of one name: the most first, and all beyond a few together at the end."""
+    """Sum rows by name, largest first; all but a few are combined at the end."""
     found: dict[str, int] = {}
     for name, value in rows:
         found[name] = found.get(name, 0) + value
     rest = found.pop(_OTHER, 0)
-    order = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    order = sorted(found.items(), key=lambda row: (-row[1], row[0]))
     rest += sum(value for _, value in order[_SHOWN:])
     return [*order[:_SHOWN], *([(_OTHER, rest)] if rest else [])]
 

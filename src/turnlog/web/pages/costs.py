@@ -8,8 +8,18 @@ from typing import Final, cast
 from turnlog.api.costs import Figures, Ledger, LedgerRow, Unit
 from turnlog.api.indexed_sessions import list_indexed
 from turnlog.api.names import shown_name
-from turnlog.export.html.charts import CHART_CSS, Bar, ChartPoint, bars, lines
-from turnlog.export.html.figures import count, counted, part, short, table
+from turnlog.export.html.charts import (
+    CHART_CSS,
+    Bar,
+    ChartPoint,
+    bars,
+    count,
+    counted,
+    lines,
+    part,
+    short,
+    table,
+)
 from turnlog.export.html.insights_page import spending
 from turnlog.export.html.page import Child, Fragment, element
 from turnlog.pricing.money import shown

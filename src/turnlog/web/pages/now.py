@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from turnlog.export.html.figures import counted, short, time
+from turnlog.export.html.charts import counted, short, time
 from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, element
 from turnlog.export.html.session_page import duration

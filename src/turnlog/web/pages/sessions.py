@@ -10,7 +10,7 @@ from turnlog.api.costs import IndexSource, Question, cost
 from turnlog.api.index import Index
 from turnlog.api.indexed_sessions import IndexedSession, SessionSort, list_indexed, list_projects
 from turnlog.api.overview import Attention, Overview, overview
-from turnlog.export.html.figures import count, counted, short
+from turnlog.export.html.charts import count, counted, short
 from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, element
 from turnlog.pricing.money import shown
