@@ -23,12 +23,12 @@ from turnlog.api.store import Store
 from turnlog.cli.app import COMMANDS
 from turnlog.errors import IndexUnavailable
 from turnlog.formats import Home, find_homes
+from turnlog.formats.claude_code.cleanup import SETTING
 from turnlog.health.doctor import CHECKS, CheckContext, Checkup, Urgency, check_up
 from turnlog.health.findings import EXAMPLES
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
 from turnlog.keep.copies.keep import keep
-from turnlog.keep.retention.agent_cleanup import SETTING
 from turnlog.sessions.recover import recover
 from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.todos import replace_todos

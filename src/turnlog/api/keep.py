@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from turnlog.api.homes import Home, UnreadFile, find_homes, unread_files
 from turnlog.errors import TurnlogError
-from turnlog.formats.claude_code.hooks import ended_session
 from turnlog.formats.kept_copies import kept_place
 from turnlog.formats.settings_changes import Deed, Remove, Run, Step, Write, carry_out
+from turnlog.formats.supported import ended_session
 from turnlog.keep.copies.keep import KeepRun
 from turnlog.keep.copies.keep import keep as _keep
 from turnlog.keep.copies.status import HomeStatus, Installed, KeepStatus, keep_status
 from turnlog.keep.copies.watch import watch
-from turnlog.keep.retention.agent_cleanup import Loss, LossCount, is_cleaned, losses, period_of
+from turnlog.keep.retention.agent_cleanup import Loss, LossCount, cleanup_period, losses
 from turnlog.keep.schedule import install_steps, passing_place, program, uninstall_steps
 
 __all__ = [
@@ -127,12 +127,12 @@ class Unkept(Struct, frozen=True):
 
 def unkept(names: Sequence[str], within_days: int) -> Unkept:
     """Return what will be lost within *within_days* unless it is kept."""
-    homes = [home for home in find_homes(names) if is_cleaned(home)]
-    found = losses(homes, datetime.now(UTC), within_days)
+    periods = {home: period for home in find_homes(names) if (period := cleanup_period(home))}
+    found = losses(periods, datetime.now(UTC), within_days)
     return Unkept(
         losses=[loss for loss in found if not loss.is_kept],
-        cleanup_days=min((period_of(home).days for home in homes), default=None),
-        has_copies=any(kept_place(home).is_dir() for home in homes),
+        cleanup_days=min((period.days for period in periods.values()), default=None),
+        has_copies=any(kept_place(home).is_dir() for home in periods),
     )
 
 

@@ -101,8 +101,6 @@ class Format:
     """The agent that writes it; None if it is written by turnlog alone."""
     program: ClassVar[str | None] = None
     """The agent's command."""
-    home_variables: ClassVar[Sequence[str]] = ()
-    """Environment variables that decide where the agent's homes are."""
 
     may_rewrite: ClassVar[bool] = True
     """Whether repair and compaction may replace a log. Not where files refer to its offsets."""

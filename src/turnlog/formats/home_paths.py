@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
+# Each agent's variable that names its home or homes, and its usual homes. The formats are not asked
+# for them: they take too long to import.
+_AGENT_HOMES = {"CLAUDE_CONFIG_DIR": ("~/.claude", "$XDG_CONFIG_HOME/claude")}
+HOME_VARIABLES = tuple(_AGENT_HOMES)
+"""The environment variables that say where agents keep their sessions."""
+
 _WITH_SESSIONS = ("projects", "sessions")
 MACHINE = "machine"
 """The file in a mirror that says which machine keeps its home there."""
@@ -28,24 +34,31 @@ _READABLE = 80  # Characters of a home's path that the name of its mirror has.
 def home_paths(
     named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """List the homes: those *named*, else CLAUDE_CONFIG_DIR's, else the usual two that exist."""
+    """List the homes: those *named*, else those of the agents' variables, else the usual ones."""
     if named:
         return once(_named_home(os.fspath(name), environ) for name in named)
-    # Set but absent means no homes: falling back to the user's own would mix two worlds.
-    configured = configured_homes(environ)
-    candidates = usual_homes(environ) if configured is None else configured
+    candidates: list[str] = []
+    for variable, usual in _AGENT_HOMES.items():
+        setting = environ.get(variable, "")
+        # Set but absent means no homes: falling back to the user's own would mix two worlds.
+        if setting.strip():
+            candidates += _homes_of_setting(setting, environ)
+        else:
+            candidates += (_usual_home(path, environ) for path in usual)
     return once(path for path in candidates if os.path.isdir(path) or _is_kept(path, environ))
 
 
 def usual_homes(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """List where agents keep their sessions if nothing else is said, whether it exists or not."""
-    return [os.path.join(_user_directory(environ), ".claude"), _xdg_config(environ)]
+    """List where agents keep their sessions by default, whether it exists or not."""
+    return [_usual_home(path, environ) for usual in _AGENT_HOMES.values() for path in usual]
 
 
 def configured_homes(environ: Mapping[str, str] = os.environ) -> list[str] | None:
-    """List what CLAUDE_CONFIG_DIR names, whether it exists or not; None if it is not set."""
-    setting = environ.get("CLAUDE_CONFIG_DIR", "")
-    return list(_homes_of_setting(setting, environ)) if setting.strip() else None
+    """List the homes named by variables, whether they exist or not; None if none is set."""
+    settings = [environ.get(name, "") for name in HOME_VARIABLES]
+    settings = [each for each in settings if each.strip()]
+    homes = [home for each in settings for home in _homes_of_setting(each, environ)]
+    return homes if settings else None
 
 
 def all_home_paths(
@@ -232,11 +245,14 @@ def _user_directory(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")
 
 
-def _xdg_config(environ: Mapping[str, str]) -> str:
+def _usual_home(path: str, environ: Mapping[str, str]) -> str:
+    first, _, rest = path.partition("/")
+    if first == "~":
+        return os.path.join(_user_directory(environ), rest)
     # The XDG specification calls a relative value invalid and asks to ignore it.
     setting = environ.get("XDG_CONFIG_HOME", "")
     base = setting if os.path.isabs(setting) else os.path.join(_user_directory(environ), ".config")
-    return os.path.join(base, "claude")
+    return os.path.join(base, rest)
 
 
 def _absolute(text: str, environ: Mapping[str, str]) -> str:

@@ -10,11 +10,12 @@ from turnlog.formats.claude_code.format import CLAUDE_CODE
 from turnlog.formats.dated.format import DATED
 from turnlog.formats.flat.format import FLAT
 from turnlog.formats.format import Format, Place
+from turnlog.formats.homes import Home, all_homes
 
 if TYPE_CHECKING:
     from turnlog.formats.walk import Item
 
-FORMATS: tuple[Format, ...] = (CLAUDE_CODE, DATED, FLAT)
+FORMATS: list[Format] = [CLAUDE_CODE, DATED, FLAT]
 
 
 def format_named(name: str) -> Format:
@@ -35,3 +36,12 @@ def top_places(items: Sequence[Item]) -> tuple[Place, ...]:
     if homes and not any(each.top_role for each in homes):
         return ()
     return tuple(Place(each, each.top_role) for each in FORMATS if each.top_role is not None)
+
+
+def ended_session(data: bytes) -> tuple[str | None, tuple[Home, ...]]:
+    """Return the session that a hook's input says has ended, and the homes to search for it."""
+    event = next((event for each in FORMATS if (event := each.ended_session(data))), None)
+    if event is None:
+        return None, ()
+    session_id, home = event
+    return session_id, (home,) if home is not None else all_homes()

@@ -39,14 +39,7 @@ from turnlog.index.freshness import has_leftovers, path_of_index
 from turnlog.index.ids import OFFSET_BITS
 from turnlog.index.refresh.line_decoder import OF_SUBAGENT
 from turnlog.index.refresh.plan import has_changed, is_absent, known_logs, look
-from turnlog.keep.retention.agent_cleanup import (
-    DEFAULT_DAYS,
-    Loss,
-    LossCount,
-    is_cleaned,
-    losses,
-    period_of,
-)
+from turnlog.keep.retention.agent_cleanup import Loss, LossCount, cleanup_period, losses
 from turnlog.keep.retention.expiry import find_orphans
 from turnlog.keep.session_files import SessionFileIndex
 from turnlog.keep.trash.trash import Trash
@@ -510,14 +503,14 @@ WITHIN_DAYS: Final = 7
 
 def cleanup(patient: CheckContext) -> list[DoctorFinding]:
     """Find settings of the agent's cleanup that do not say what somebody meant."""
-    periods = [period_of(home) for home in patient.homes if is_cleaned(home)]
+    periods = [period for home in patient.homes if (period := cleanup_period(home))]
     examples = [
         Example(path=problem.where if os.path.isabs(problem.where) else period.home,
                 detail=problem.reason)
         for period in periods
         for problem in period.problems
     ]  # fmt: skip
-    days = min((period.days for period in periods if period.problems), default=DEFAULT_DAYS)
+    days = min((period.days for period in periods if period.problems), default=0)
     message = f"The cleanup setting cannot be relied on: sessions may go after {days} days"
     return finding("cleanup", Urgency.ACT, message, examples, patient.command("keep", "--install"))
 

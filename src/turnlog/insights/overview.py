@@ -29,7 +29,7 @@ from turnlog.formats import Home
 from turnlog.index.connection import Index
 from turnlog.index.ids import microseconds
 from turnlog.index.processes import processors
-from turnlog.keep.retention.agent_cleanup import LossCount, is_cleaned, losses, period_of
+from turnlog.keep.retention.agent_cleanup import LossCount, cleanup_period, losses
 from turnlog.pricing.cost import Prices
 from turnlog.records.dates import LocalTimes
 
@@ -175,7 +175,7 @@ def _attention(
         damaged=damaged[0],
         crashed=sum(row.crashed for row in recent),
         unpriced=unpriced,
-        about_to_be_deleted=sum(_lost(index, home, now) for home in homes if is_cleaned(home)),
+        about_to_be_deleted=sum(_lost(index, home, now) for home in homes),
         unkept=sum(row.keeping == "live" for row in recent),
     )
 
@@ -185,14 +185,17 @@ def _lost(index: Index, home: Home, now: datetime) -> int:
 
     ``keep.cleanup`` looks at the files themselves, and at what lies beside them; this is a glance.
     """
-    until_ns = int(now.timestamp() * 1_000_000_000) + WITHIN_DAYS * _DAY_NS
+    period = cleanup_period(home)
+    if period is None:
+        return 0
+    until_ns = int(now.timestamp() * 1_000_000_000) + (WITHIN_DAYS - period.days) * _DAY_NS
     rows = index.db.execute(
         "SELECT DISTINCT logs.session, logs.path FROM logs JOIN sessions"
         " ON sessions.session = logs.session AND sessions.home = logs.home"
         " WHERE logs.home = ? AND kind = 'session' AND logs.layout = 'claude'"
         " AND logs.gone_at IS NULL AND packed_bytes IS NULL AND text_mtime_ns <= ?"
         " AND NOT is_sidechain",
-        (str(home.path), until_ns - period_of(home).days * _DAY_NS),
+        (str(home.path), until_ns),
     )
     keepings = Keepings()
     return len({session for session, path in rows if keepings.of(str(home.path), path) == "live"})

@@ -1,6 +1,6 @@
 """Run ``turnlog keep`` automatically: at the end of every session, and every hour.
 
-A hook of Claude Code keeps a session the moment it ends. The hourly run, by a systemd user timer, a
+A hook of the agent keeps a session the moment it ends. The hourly run, by a systemd user timer, a
 launchd agent or a cron line, keeps sessions whose program was killed, and whatever else changed.
 Both are planned as steps that can be shown first. Nothing is done before ``carry_out``, installing
 twice finds nothing to do, and only turnlog's own hook, unit, agent or line is changed. The
@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from turnlog.errors import UsageError
-from turnlog.formats import Home, find_homes
-from turnlog.formats.claude_code.hooks import FILE_NAME, hook_command, hook_step, unhook_step
+from turnlog.formats import FORMATS, find_homes
+from turnlog.formats.home_paths import HOME_VARIABLES
 from turnlog.formats.settings_changes import (
     Deed,
     Kind,
@@ -40,7 +40,7 @@ from turnlog.storage.atomic_files import Unreadable
 
 # The variables that decide where turnlog's home and the agents' homes are.
 _OWN_PLACE: Final = ("TURNLOG_HOME", "XDG_DATA_HOME")
-_HOMES_PLACE: Final = ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME")
+_HOMES_PLACE: Final = (*HOME_VARIABLES, "XDG_CONFIG_HOME")
 
 
 def install_steps(
@@ -55,17 +55,18 @@ def install_steps(
         command += ["--home", str(home.path)]
     around = own if named else own | _carried(environ, _HOMES_PLACE)
     check_text((*command, *own.values(), *around.values(), *(str(home.path) for home in homes)))
-    steps = [hook_step(home, hook_command(words, own)) for home in _with_hooks(homes)]
-    return [*steps, _schedule_step(command, around)]
+    hooks = (each.hook_step(home, words, own) for home in homes for each in FORMATS)
+    return [*(step for step in hooks if step is not None), _schedule_step(command, around)]
 
 
 def uninstall_steps(
     named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
 ) -> list[Step]:
     """Return the steps that remove what was installed."""
-    steps = [unhook_step(home) for home in _with_hooks(find_homes(named, environ))]
-    steps += [each.uninstall() for each in all_schedules()]
-    return [step for step in steps if step.state != "missing"]
+    homes = find_homes(named, environ)
+    hooks = (each.unhook_step(home) for home in homes for each in FORMATS)
+    steps = [*hooks, *(each.uninstall() for each in all_schedules())]
+    return [step for step in steps if step is not None and step.state != "missing"]
 
 
 def program() -> list[str]:
@@ -110,20 +111,6 @@ def _schedule_step(command: Sequence[str], environ: Mapping[str, str]) -> Step:
         )
 
 
-def _with_hooks(homes: Sequence[Home]) -> list[Home]:
-    """Return the homes that are Claude Code's; other programs have no hooks."""
-    return [
-        home
-        for home in homes
-        if os.path.isdir(home)
-        and (
-            home.path.name == ".claude"
-            or os.path.isdir(home.path / "projects")
-            or os.path.lexists(home.path / FILE_NAME)
-        )
-    ]
-
-
 def _carried(environ: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     """Return the set variables of *names*, valid in any directory."""
     found = {name: environ.get(name, "") for name in names}
@@ -133,7 +120,7 @@ def _carried(environ: Mapping[str, str], names: Sequence[str]) -> dict[str, str]
 def _anywhere(name: str, value: str) -> str:
     if value.startswith("~"):
         return value
-    if name == "CLAUDE_CONFIG_DIR" and "," in value and not os.path.isdir(value):
+    if name in HOME_VARIABLES and "," in value and not os.path.isdir(value):
         return ",".join(_anywhere("", part.strip()) for part in value.split(",") if part.strip())
     return os.path.abspath(value)
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from sessions.homes import log, make_home, prompt, write
+from turnlog.formats.claude_code import cleanup
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.copies.status import KeepStatus, keep_status
 
@@ -27,11 +28,11 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def status(home, tmp_path):
+def status(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(cleanup, "managed_settings", lambda: tmp_path / "no administrator")
+
     def ask(*named, **options):
-        return keep_status(
-            named or (home.path,), now=NOW, managed=tmp_path / "no administrator", **options
-        )
+        return keep_status(named or (home.path,), now=NOW, **options)
 
     return ask
 

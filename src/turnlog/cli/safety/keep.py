@@ -208,7 +208,7 @@ def _from_hook() -> int:
 
 def _keep_told(told: bytes) -> None:
     from turnlog.errors import TurnlogError
-    from turnlog.formats.claude_code.hooks import ended_session
+    from turnlog.formats.supported import ended_session
     from turnlog.keep.copies.keep import keep
 
     session, homes = ended_session(told)

@@ -318,16 +318,16 @@ def offer_keeping(out: Console, names: tuple[str, ...]) -> None:
     from turnlog.cli.terminal.console import counted, safe
     from turnlog.formats import find_homes
     from turnlog.formats.kept_copies import kept_place
-    from turnlog.keep.retention.agent_cleanup import is_cleaned, losses, period_of
+    from turnlog.keep.retention.agent_cleanup import cleanup_period, losses
 
-    homes = [home for home in find_homes(names) if is_cleaned(home)]
-    lost = [loss for loss in losses(homes, datetime.now(UTC), WITHIN_DAYS) if not loss.is_kept]
+    periods = {home: period for home in find_homes(names) if (period := cleanup_period(home))}
+    lost = [loss for loss in losses(periods, datetime.now(UTC), WITHIN_DAYS) if not loss.is_kept]
     command = command_line("turnlog keep", names)
     if lost:
         will = counted(len(lost), "log") + " will be deleted by Claude Code within"
         out.print(f"\n [yellow]![/] {will} {WITHIN_DAYS} days; this keeps a copy of all:")
         out.print(f"   {safe(command)}", soft_wrap=True)
-    elif homes and not any(kept_place(home).is_dir() for home in homes):
-        days = min(period_of(home).days for home in homes)
+    elif periods and not any(kept_place(home).is_dir() for home in periods):
+        days = min(period.days for period in periods.values())
         out.print(f"\n [dim]hint: Claude Code deletes sessions after {days} days; to keep them:[/]")
         out.print(f"   {safe(command)}", soft_wrap=True)

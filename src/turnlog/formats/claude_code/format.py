@@ -21,18 +21,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from turnlog.formats.claude_code.paths import claude_log
-from turnlog.formats.format import (
-    HOME,
-    LogPerSession,
-    Place,
-    ProcessFile,
-    SideFiles,
-)
+from turnlog.formats.format import HOME, CleanupPeriod, LogPerSession, Place, ProcessFile, SideFiles
 from turnlog.formats.homes import Home
 from turnlog.formats.ids import is_session_id
-from turnlog.formats.log_file import AGENT_PREFIX
+from turnlog.formats.log_file import AGENT_PREFIX, LogFile
 
 if TYPE_CHECKING:
+    from turnlog.formats.settings_changes import Step
     from turnlog.formats.walk import DirectoryWalk, Item, Problem
 
 _PROJECTS, _PROJECT = "projects", "project"
@@ -46,7 +41,6 @@ class ClaudeCode(LogPerSession):
     dialect = "claude"
     agent = "Claude Code"
     program: ClassVar[str] = "claude"
-    home_variables = ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME")
     session_directories = ("file-history", "image-cache", "session-env", "tasks")
     kept_directories = frozenset(
         {"paste-cache", "plans", "projects", "todos", *session_directories}
@@ -149,6 +143,33 @@ class ClaudeCode(LogPerSession):
                     status if isinstance(status, str) else None,
                 )
 
+    def cleanup_period(self, home: Home) -> CleanupPeriod | None:
+        from turnlog.formats.claude_code.cleanup import is_cleaned, period_of
+
+        return period_of(home) if is_cleaned(home) else None
+
+    def is_cleaned(self, log: LogFile) -> bool:
+        # Directly in a project's directory; a session's own directory goes with its log.
+        is_nested = log.kind == "subagent" and log.session_id is not None
+        return log.compression is None and not is_nested
+
+    def hook_step(
+        self, home: Home, program: Sequence[str], environ: Mapping[str, str]
+    ) -> Step | None:
+        from turnlog.formats.claude_code.hooks import hook_command, hook_step
+
+        return hook_step(home, hook_command(program, environ)) if _has_settings(home) else None
+
+    def unhook_step(self, home: Home) -> Step | None:
+        from turnlog.formats.claude_code.hooks import unhook_step
+
+        return unhook_step(home) if _has_settings(home) else None
+
+    def ended_session(self, data: bytes) -> tuple[str, Home | None] | None:
+        from turnlog.formats.claude_code.hooks import ended_session
+
+        return ended_session(data)
+
     def own_home(self) -> str:
         # Unlike turnlog, it reads a list of homes as one name.
         setting = os.environ.get("CLAUDE_CONFIG_DIR", "")
@@ -159,6 +180,16 @@ class ClaudeCode(LogPerSession):
 
 
 CLAUDE_CODE = ClaudeCode()
+
+
+def _has_settings(home: Home) -> bool:
+    """Return whether *home* is Claude Code's own, or could be: only there it reads settings."""
+    path = home.path
+    return os.path.isdir(path) and (
+        path.name == ".claude"
+        or os.path.isdir(path / "projects")
+        or os.path.lexists(path / "settings.json")
+    )
 
 
 def process_files(home: Home, walk: DirectoryWalk) -> list[Path]:

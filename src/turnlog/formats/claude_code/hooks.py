@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import UsageError
-from turnlog.formats import Home, all_homes, is_session_id
+from turnlog.formats import Home, is_session_id
 from turnlog.formats.claude_code.settings_text import (
     JsonMember,
     append_member,
@@ -302,8 +302,8 @@ class _SessionEnd(Struct):
     transcript_path: str | None = None
 
 
-def ended_session(data: bytes) -> tuple[str | None, tuple[Home, ...]]:
-    """Return the session that has ended, and the homes to search: its own, if known.
+def ended_session(data: bytes) -> tuple[str, Home | None] | None:
+    """Return the session that has ended, and its home if known; None if *data* names no session.
 
     The hook may run in another environment than the shell that installed it, so the log's path is
     more reliable than any setting.
@@ -311,11 +311,10 @@ def ended_session(data: bytes) -> tuple[str | None, tuple[Home, ...]]:
     try:
         event = msgspec.json.decode(data, type=_SessionEnd)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None, ()
+        return None
     if event.session_id is None or not is_session_id(event.session_id):
-        return None, ()
-    home = _home_of(event.transcript_path or "", event.session_id)
-    return event.session_id, (home,) if home is not None else all_homes()
+        return None
+    return event.session_id, _home_of(event.transcript_path or "", event.session_id)
 
 
 def _home_of(log: str, session_id: str) -> Home | None:

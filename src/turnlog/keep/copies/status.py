@@ -15,12 +15,13 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.formats import Home, Problem, all_homes
+from turnlog.formats.format import CleanupPeriod
 from turnlog.formats.home_files import HomeFile, home_files, owner_of
 from turnlog.formats.kept_copies import kept_place
 from turnlog.formats.settings_changes import Kind, State, Step
 from turnlog.keep.catalog import Catalogue, find_copy, kept_homes, last_run_at
 from turnlog.keep.copies.keep import changed_files, is_main_log, owner_of_file
-from turnlog.keep.retention.agent_cleanup import CleanupPeriod, Loss, is_cleaned, losses, period_of
+from turnlog.keep.retention.agent_cleanup import Loss, cleanup_period, losses
 from turnlog.keep.schedule import install_steps
 from turnlog.sessions.owners import is_subagent_log
 
@@ -87,7 +88,6 @@ def keep_status(
     *,
     now: datetime,
     within_days: float = WITHIN_DAYS,
-    managed: Path | None = None,
 ) -> KeepStatus:
     """Return the status of the homes *named*, else of all that exist or existed."""
     homes = list(all_homes(named))
@@ -97,7 +97,7 @@ def keep_status(
     problems: list[Problem] = []
     found, periods = [], []
     for home in homes:
-        period = _period(home, managed)
+        period = cleanup_period(home)
         periods += [period] if period is not None else []
         found.append(_home_status(home, period, problems))
     there = [home for home in homes if os.path.isdir(home)]
@@ -109,7 +109,7 @@ def keep_status(
         messages.append(error.message)
     return KeepStatus(
         homes=found,
-        losses=losses(there, now, within_days, managed=managed),
+        losses=losses(there, now, within_days),
         within_days=within_days,
         installed=installed,
         problems=messages,
@@ -125,11 +125,6 @@ def _installed(step: Step) -> Installed:
         reason=step.reason,
         notes=list(step.notes),
     )
-
-
-def _period(home: Home, managed: Path | None) -> CleanupPeriod | None:
-    """Return after how many days an agent cleans *home*; None if none does."""
-    return period_of(home, managed=managed) if is_cleaned(home) else None
 
 
 def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Problem]) -> HomeStatus:
