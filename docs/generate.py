@@ -17,12 +17,21 @@ import click
 import msgspec
 from rich.console import Console
 
+from turnlog.api.index import RefreshDocument
+from turnlog.api.keep import InstallDocument, KeepDocument
+from turnlog.api.repair import CompactDocument, RepairDocument, UndoDocument
+from turnlog.api.restore import (
+    ArchiveDocument,
+    RestorableDocument,
+    RestoreDocument,
+    UnarchiveDocument,
+    VerifyDocument,
+)
+from turnlog.api.trash import DeleteDocument, TrashDocument
+from turnlog.api.writing import ConvertDocument, ForkDocument
 from turnlog.catalog.indexed_sessions import SessionCatalog
 from turnlog.catalog.projects import ProjectCatalog
 from turnlog.catalog.sessions import SessionList
-from turnlog.cli.advanced.convert import ConvertDocument
-from turnlog.cli.advanced.fork import ForkDocument
-from turnlog.cli.advanced.refresh import RefreshDocument
 from turnlog.cli.app import COMMANDS, app
 from turnlog.cli.browse.files import FilesDocument
 from turnlog.cli.browse.info import SessionDocument
@@ -35,16 +44,6 @@ from turnlog.cli.browse.todos import TodosDocument
 from turnlog.cli.costs.prices import PriceDocument
 from turnlog.cli.live.watch import WatchedRow
 from turnlog.cli.repair import check
-from turnlog.cli.repair.compact import CompactDocument, UndoDocument
-from turnlog.cli.repair.repair import RepairDocument
-from turnlog.cli.safety.archive import ArchiveDocument
-from turnlog.cli.safety.delete import DeleteDocument
-from turnlog.cli.safety.keep import InstallDocument
-from turnlog.cli.safety.restore import RestorableDocument, RestoreDocument
-from turnlog.cli.safety.trash import TrashDocument
-from turnlog.cli.safety.unarchive import UnarchiveDocument
-from turnlog.cli.safety.verify import VerifyDocument
-from turnlog.cli.views.keep import KeepDocument
 from turnlog.costs.blocks import BlockLedger
 from turnlog.costs.budgets import BudgetReport
 from turnlog.costs.comparison import CostComparison

@@ -81,7 +81,7 @@ def test_what_was_deleted_last_comes_back(tmp_path):
     assert ids(home, "trash --until yesterday", "entries", "session") == []
     code, out, _ = home.screen("trash", "restore", "latest")
     assert code == 0
-    assert "f38b2ffc is back" in out
+    assert "f38b2ffc restored to" in out
     code, _, err = home.screen("trash", "restore", "latest")
     assert code == 2
     assert "hint: " in err

@@ -53,28 +53,28 @@ __all__ = [
 
 
 class KeepDocument(Struct, kw_only=True):
-    """What `turnlog keep --json` prints; with --watch, a line for each run."""
+    """The output of `turnlog keep --json`; with --watch, one line per run."""
 
     at: datetime
-    """When it was done."""
+    """When the run ended."""
     elapsed_ms: int | None
-    """How long it took; null with --watch."""
+    """Null with --watch."""
     files: int
     """Files that are worth keeping."""
     copied: int
-    """Those of which a copy was made or added to."""
+    """Files that were copied, whole or in part."""
     sessions: list[str]
-    """The sessions they belong to, also those of which only subagents' logs are left."""
+    """Their sessions, including those with only subagent logs left."""
     without_log: list[str]
-    """Those of them that have no main log any more, and count in no list."""
+    """Sessions without a main log; lists do not count them."""
     read_bytes: int
-    """How much of them was new."""
+    """Bytes that were new."""
     written_bytes: int
-    """How large the copies are that were written, on disk."""
+    """Size of the written copies on disk."""
     begun_anew: list[str]
-    """Files that were rewritten since they were kept; the copy of what they held stays."""
+    """Files rewritten since they were kept; the earlier copy stays."""
     problems: list[UnreadFile]
-    """What could not be kept, and why."""
+    """Files that could not be kept, and why."""
 
 
 def keep(
@@ -137,14 +137,14 @@ def unkept(names: Sequence[str], within_days: int) -> Unkept:
 
 
 class StepRow(Struct, kw_only=True):
-    """What one place needs, or needed."""
+    """One place that runs, or should run, `turnlog keep`."""
 
     kind: Literal["claude", "systemd", "launchd", "cron", "none"]
     place: str
     state: Literal["installed", "outdated", "missing", "refused"]
-    """How it was found."""
+    """The state before the change."""
     command: str
-    """What is run from there, or would be."""
+    """The command that runs from there."""
     writes: list[str]
     removes: list[str]
     runs: list[str]
@@ -154,11 +154,11 @@ class StepRow(Struct, kw_only=True):
 
 
 class InstallDocument(Struct, kw_only=True):
-    """What `turnlog keep --install --json` and `--uninstall --json` print."""
+    """The output of `turnlog keep --install --json` and `--uninstall --json`."""
 
     steps: list[StepRow]
     done: bool
-    """False if nothing was changed, since nobody agreed with --yes."""
+    """False if nothing was changed because --yes was missing."""
 
 
 def apply_steps(steps: Sequence[Step]) -> None:

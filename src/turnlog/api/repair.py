@@ -43,7 +43,7 @@ __all__ = [
 
 
 class DamageRange(Struct, kw_only=True):
-    """Bytes that are no record."""
+    """A range of bytes that is not a record."""
 
     offset: int
     length: int
@@ -52,7 +52,7 @@ class DamageRange(Struct, kw_only=True):
 
 
 class RepairRow(Struct, kw_only=True):
-    """What was, or would be, done to one log."""
+    """The repair of one log, done or planned."""
 
     path: str
     needed: bool
@@ -60,18 +60,18 @@ class RepairRow(Struct, kw_only=True):
     records: int
     salvaged: int
     rewritten: int
-    """Records that the agent's program could not read, rewritten as strict JSON."""
+    """Records that the agent could not parse, rewritten as strict JSON."""
     blank: int
     adds_newline: bool
     quarantined: list[DamageRange]
     original: str | None
     quarantine: str | None
     lacking: int
-    """Records that a kept copy holds and the log does not: turnlog restore --replace."""
+    """Records that only the kept copy has: turnlog restore --replace."""
 
 
 class RepairDocument(Struct, kw_only=True):
-    """What `turnlog repair --json` prints."""
+    """The output of `turnlog repair --json`."""
 
     repairs: list[RepairRow]
 
@@ -150,7 +150,7 @@ def _home_of(store: Store, session_id: str) -> Store:
 
 
 class CompactRule(Struct, kw_only=True):
-    """What one rule takes out of a log."""
+    """What one rule saves in a log."""
 
     rule: str
     lines: int
@@ -159,14 +159,14 @@ class CompactRule(Struct, kw_only=True):
 
 
 class CompactLeftOut(Struct, kw_only=True):
-    """A rule that was not applied to a log, since it would have changed some views."""
+    """A rule that was not applied because it would change these views."""
 
     rule: str
     views: list[str]
 
 
 class CompactLog(Struct, kw_only=True):
-    """What was, or would be, done to one log."""
+    """The compaction of one log, done or planned."""
 
     path: str
     subagent: str | None
@@ -181,7 +181,7 @@ class CompactLog(Struct, kw_only=True):
 
 
 class CompactDocument(Struct, kw_only=True):
-    """What `turnlog compact --json` prints."""
+    """The output of `turnlog compact --json`."""
 
     session: str
     written: bool
@@ -192,7 +192,7 @@ class CompactDocument(Struct, kw_only=True):
 
 
 class UndoLog(Struct, kw_only=True):
-    """What was, or would be, put back into one log."""
+    """The undo of one log's compaction, done or planned."""
 
     path: str
     subagent: str | None
@@ -206,7 +206,7 @@ class UndoLog(Struct, kw_only=True):
 
 
 class UndoDocument(Struct, kw_only=True):
-    """What `turnlog compact --undo --json` prints."""
+    """The output of `turnlog compact --undo --json`."""
 
     session: str
     written: bool

@@ -81,7 +81,7 @@ T = TypeVar("T")
 
 
 class VerifyTotals(Struct, kw_only=True):
-    """All homes together."""
+    """Totals over all homes."""
 
     copies: int
     generations: int
@@ -98,13 +98,13 @@ class VerifyTotals(Struct, kw_only=True):
 
 
 class VerifyDocument(Struct, kw_only=True):
-    """What `turnlog verify --json` prints."""
+    """The output of `turnlog verify --json`."""
 
     findings: list[VerifyFinding]
     homes: list[HomeVerifyReport]
     totals: VerifyTotals
     problems: list[UnreadFile]
-    """What could not be looked at."""
+    """Files that could not be read."""
     next: int | None = None
 
 
@@ -134,17 +134,17 @@ def verify(homes: Sequence[Home], *, advance: Advance | None = None) -> VerifyDo
 
 
 class RestoreDocument(Struct, kw_only=True):
-    """What `turnlog restore --json` prints."""
+    """The output of `turnlog restore --json`."""
 
     restored: list[Restored] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     """Sessions that could not be restored, and why."""
     others: list[RestoredFile] = field(default_factory=list)
-    """With --all: what belongs to no session alone, such as the prompts' history."""
+    """With --all: files shared by sessions, such as the prompt history."""
 
 
 class PartRow(Struct, kw_only=True):
-    """A part of a session, and of which generations there are copies."""
+    """A file of a session, and the generations of it that were kept."""
 
     name: str
     size_bytes: int | None
@@ -160,17 +160,17 @@ class RestorableRow(Struct, kw_only=True):
     last_active_at: datetime | None
     home: str
     keeping: str
-    """``kept`` if it is in its home as well, ``restorable`` if it is gone from there; ``live`` and
-    ``gone`` if its copy is missing."""
+    """``kept`` if its home still has it, ``restorable`` if not; ``live`` or ``gone`` if the copy
+    is missing."""
     files: int
     size_bytes: int
     generations: list[Generation]
     parts: list[PartRow] | None = None
-    """What it consists of, if it was asked for by name."""
+    """Its files, if the session was named."""
 
 
 class RestorableDocument(Struct, kw_only=True):
-    """What `turnlog restore --list --json` prints."""
+    """The output of `turnlog restore --list --json`."""
 
     sessions: list[RestorableRow]
     next: int | None = None
@@ -293,7 +293,7 @@ def _check_one_project(sessions: Sequence[Restorable], project: str | None) -> N
     tops = [each for each in projects if not _is_within(each, set(projects) - {each})]
     if len(tops) > 1:
         raise UsageError(
-            f"these sessions worked in {len(tops)} projects, but one new project is given",
+            f"cannot move sessions of {len(tops)} projects to one directory",
             hint="restore the sessions of one project at a time",
             code="several-projects",
         )
@@ -379,20 +379,20 @@ def _title(session: Restorable) -> str | None:
 
 
 class ArchiveDocument(Struct, kw_only=True):
-    """What `turnlog archive --json` prints."""
+    """The output of `turnlog archive --json`."""
 
     sessions: list[Archived]
     refused: list[Refused]
-    """Those that were not archived, and why."""
+    """Sessions that were not archived, and why."""
     next: None = None
 
 
 class UnarchiveDocument(Struct, kw_only=True):
-    """What `turnlog unarchive --json` prints."""
+    """The output of `turnlog unarchive --json`."""
 
     sessions: list[Unarchived]
     refused: list[Refused]
-    """Those that were not brought back, and why."""
+    """Sessions that were not unarchived, and why."""
     next: None = None
 
 

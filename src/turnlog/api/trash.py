@@ -50,43 +50,43 @@ __all__ = [
 
 
 class DeleteDocument(Struct, kw_only=True):
-    """What `turnlog delete --json` prints."""
+    """The output of `turnlog delete --json`."""
 
     sessions: list[Deletion]
 
 
 class TrashRow(Struct, kw_only=True):
-    """Something deleted together."""
+    """One entry of the trash: files that were deleted together."""
 
     name: str
     session: str
     others: list[str]
-    """More sessions that went with it, since they shared its logs."""
+    """Other sessions in the same logs, deleted with it."""
     home: str
     title: str | None
     why: str
     deleted_at: datetime
     purge_after_at: datetime
     is_due: bool
-    """Emptying the trash removes it."""
+    """True if emptying the trash deletes it."""
     files: int
     size_bytes: int
 
 
 class TrashProblem(Struct, kw_only=True):
-    """Something in the trash that cannot be read; it stays."""
+    """Something in the trash that cannot be read; it is not deleted."""
 
     path: str
     reason: str
 
 
 class TrashDocument(Struct, kw_only=True):
-    """What `turnlog trash --json` prints: the entries that are there, were put back, or go."""
+    """The output of `turnlog trash --json`: entries listed, restored or deleted."""
 
     entries: list[TrashRow]
     next: int | None = None
     written: bool = False
-    """They were put back, or removed for good."""
+    """True if the entries were restored or deleted."""
     problems: list[TrashProblem] = field(default_factory=list)
 
 
@@ -136,13 +136,8 @@ def find_trashed(
     if name is not None:
         if not entries:
             is_narrowed = bool(places or since or until)
-            raise NotFound(
-                "nothing of that home or time is in the trash"
-                if is_narrowed
-                else "the trash is empty",
-                hint="list the trash",
-                code="trash-empty",
-            )
+            message = "nothing in the trash matches" if is_narrowed else "the trash is empty"
+            raise NotFound(message, hint="list the trash first", code="trash-empty")
         entries = trashed_named(entries, name)
     return TrashSelection(trash, entries, problems)
 

@@ -102,6 +102,7 @@ _MODULES: Final = {
     "rename": "turnlog.cli.browse.labels",
     "tag": "turnlog.cli.browse.labels",
     "pin": "turnlog.cli.browse.labels",
+    "unarchive": "turnlog.cli.safety.archive",
     "mcp": "turnlog.mcp.command",
     "web": "turnlog.web.command",
 }

@@ -26,7 +26,7 @@ HINTS: Final = {
     "several-projects": "choose one project with --from DIR",
     "several-time-units": "keep one of them in --by",
     "statement-too-slow": "narrow it, as in WHERE at >= '2026-11-01', or raise --seconds",
-    "trash-empty": "turnlog trash shows what is there",
+    "trash-empty": "turnlog trash lists deleted sessions",
     "trend-too-long": "give a period with --since or --last",
     "unknown-signature": "turnlog errors lists the signatures",
 }

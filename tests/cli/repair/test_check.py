@@ -16,7 +16,7 @@ SAMPLES = Path(__file__).parent.parent.parent.parent / "samples" / "claude"
 def test_a_whole_session_is_clean(turnlog, home):
     code, out, err = turnlog("check", "1111", "--home", home)
     assert code == 0
-    assert "1 log is whole" in out
+    assert "1 log without damage" in out
     assert not err
 
 
@@ -109,7 +109,7 @@ def test_an_ambiguous_prefix_lists_what_it_could_mean(turnlog, home):
 def test_a_directory_of_logs_may_be_named(turnlog, damaged_log):
     code, out, _ = turnlog("check", damaged_log.parent)
     assert code == 1
-    assert "1 log has findings" in out
+    assert "1 log with findings" in out
 
 
 def test_a_home_that_is_not_there_is_the_callers_mistake(turnlog, tmp_path):

@@ -87,7 +87,7 @@ def aged(*paths, days=2.0):
 def test_all_is_well_is_said_in_a_few_calm_lines(turnlog, well):
     code, out, err = turnlog("doctor", "--home", well)
     assert (code, err) == (0, "")
-    assert "All is well" in out
+    assert "No problems found" in out
     assert "1 session, 1 log" in out
     assert "disk space" in " ".join(out.split())
     assert len(out.splitlines()) < 14
@@ -131,7 +131,7 @@ def test_damage_is_mended_by_its_command(findings, mend, damaged_log):
 def test_what_seems_damaged_and_is_being_written_is_not_called_well(turnlog, home, damaged_log):
     os.utime(damaged_log)
     _, out, _ = turnlog("doctor", "--home", home)
-    assert "1 log that seems damaged was written to just now: look again in a minute" in out
+    assert "1 log looks damaged but was just written to: check again in a minute" in out
     os.utime(damaged_log, (1_790_000_000, 1_790_000_000))
     _, out, _ = turnlog("doctor", "--home", home)
     assert "just now" not in out

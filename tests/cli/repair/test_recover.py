@@ -22,7 +22,7 @@ def fits(name, text):
 
 def test_without_a_session_those_that_crashed_are_listed(turnlog, home):
     code, out, _ = turnlog("recover", "--home", home)
-    assert (code, "No session has crashed" in out) == (0, True)
+    assert (code, "No crashed sessions" in out) == (0, True)
     (home / "sessions").mkdir()
     (home / "sessions" / "999999999.json").write_text(
         json.dumps({"pid": 999999999, "sessionId": WHOLE})
@@ -112,7 +112,7 @@ def test_every_kind_of_damage_to_the_thread_is_shown(turnlog, home):
     for words in (
         "1 missing parent to replace",
         "1 lost result to replace",
-        "1 ring of parents to link",
+        "1 parent cycle to link",
         "1 record without a parent in mid-log to link",
     ):
         assert words in out

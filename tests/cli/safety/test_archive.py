@@ -37,7 +37,7 @@ def test_archive_says_how_small_it_is_now(run, log):
     out, err = run("archive", "1111")
     assert out.startswith(f"✓ 11111111 archived: 1 file, {log.stat().st_size / 1000:.1f} KB → ")
     assert out.splitlines()[0].endswith("%)")
-    assert "hint: the originals are in place; --remove takes them away" in out
+    assert "hint: the original files are still in place; --remove deletes them" in out
     assert err == ""
     assert log.exists()
 
@@ -45,19 +45,19 @@ def test_archive_says_how_small_it_is_now(run, log):
 def test_remove_removes_and_unarchive_gives_the_bytes_back(run, log, home):
     before = log.read_bytes()
     out, _ = run("archive", "1111", "--remove")
-    assert "archived, originals removed" in out
+    assert "archived, originals deleted" in out
     assert "hint" not in out
     assert not log.exists()
     out, _ = run("unarchive", "1111")
-    assert out.startswith("✓ 11111111 is back: 1 file\n")
+    assert out.startswith("✓ 11111111 unarchived: 1 file restored\n")
     assert f"{WHOLE}.jsonl" in out
     assert log.read_bytes() == before
 
 
 def test_twice_is_told_apart(run):
     run("archive", "1111")
-    assert "· 11111111 was archived before: 1 file" in run("archive", "1111")[0]
-    assert "is back in lists; its files were in place" in run("unarchive", "1111")[0]
+    assert "· 11111111 was already archived: 1 file" in run("archive", "1111")[0]
+    assert "unarchived; its files were in place" in run("unarchive", "1111")[0]
     assert "· 11111111 is not archived" in run("unarchive", "1111")[0]
 
 
@@ -149,7 +149,7 @@ def test_a_flat_store(turnlog, tmp_path):
     before = path.read_bytes()
     code, out, _ = turnlog("archive", "abc", "--home", store)
     assert (code, path.exists()) == (0, False)
-    assert out.startswith("✓ abc123de archived, originals removed: 1 file")
+    assert out.startswith("✓ abc123de archived, originals deleted: 1 file")
     assert turnlog("sessions", "--home", store)[0] == 1
     assert "abc123de" in turnlog("sessions", "--home", store, "--archived")[1]
     code, out, _ = turnlog("unarchive", "abc", "--home", store)

@@ -29,13 +29,13 @@ def test_a_session_goes_to_the_trash_and_comes_back(run, home, log):
     before = log.read_bytes()
     code, out, err = run("delete", "1111", "--home", home)
     assert (code, err) == (0, "")
-    assert "11111111 is in the trash: one (1 file" in out
+    assert "11111111 moved to the trash: one (1 file" in out
     assert "turnlog trash restore 11111111" in out
     assert not log.exists()
     assert "one" in run("trash")[1]
     code, out, _ = run("trash", "restore", "1111")
     assert code == 0
-    assert "is back in" in out
+    assert "restored to" in out
     assert log.read_bytes() == before
     assert run("trash")[0] == 1
     assert "The trash is empty." in run("trash", "list")[1]
@@ -44,7 +44,7 @@ def test_a_session_goes_to_the_trash_and_comes_back(run, home, log):
 def test_deleting_again_says_so_and_an_unknown_session_is_a_mistake(run, home, log):
     run("delete", "1111", "--home", home)
     code, out, _ = run("delete", "1111", "--home", home)
-    assert (code, "was deleted before" in out) == (0, True)
+    assert (code, "was already deleted" in out) == (0, True)
     code, out, err = run("delete", "9999", "--home", home)
     assert (code, out) == (2, "")
     assert err.startswith("error: no session's id begins with '9999'")
@@ -53,7 +53,7 @@ def test_deleting_again_says_so_and_an_unknown_session_is_a_mistake(run, home, l
 
 def test_what_went_before_a_mistake_is_told(run, home, log):
     code, out, err = run("delete", "1111", "9999", "--home", home)
-    assert (code, "11111111 is in the trash" in out, "9999" in err) == (2, True, True)
+    assert (code, "11111111 moved to the trash" in out, "9999" in err) == (2, True, True)
 
 
 def test_the_documents(run, home, log):
@@ -76,15 +76,18 @@ def test_an_empty_trash_is_said_to_be_empty(run):
         code, _, err = run("trash", "restore", name)
         assert (code, err.splitlines()[0]) == (2, "error: the trash is empty")
     out = run("trash", "--since", "1d")[1]
-    assert out == "Nothing of that home or time is in the trash.\n"
+    assert out == "Nothing in the trash matches.\n"
 
 
 def test_emptying_lists_first_and_removes_only_what_is_due(run, home, log, tmp_path):
     run("delete", "1111", "--home", home)
     code, out, _ = run("trash", "empty", "--write")
-    assert (code, "Nothing has been in the trash long enough." in out) == (1, True)
+    assert (code, "Nothing to delete: every session is still in its grace period." in out) == (
+        1,
+        True,
+    )
     code, out, _ = run("trash", "empty", "--all")
-    assert (code, "--write does it" in out) == (0, True)
+    assert (code, "--write deletes them" in out) == (0, True)
     assert run("trash", "empty")[0] == 1
     assert run("trash")[0] == 0
     (entry,) = (tmp_path / "own" / "trash").glob("*/entry.json")
@@ -92,12 +95,12 @@ def test_emptying_lists_first_and_removes_only_what_is_due(run, home, log, tmp_p
     times = {"deleted_at": "2025-12-01T00:00:00Z", "purge_after_at": "2026-01-01T00:00:00Z"}
     entry.write_text(json.dumps(said | times))
     code, out, _ = run("trash", "empty")
-    assert (code, "would be removed for good" in out) == (0, True)
+    assert (code, "would be deleted permanently" in out) == (0, True)
     code, out, _ = run("trash", "empty", "--write")
-    assert (code, "removed for good" in out) == (0, True)
+    assert (code, "deleted permanently" in out) == (0, True)
     assert list((tmp_path / "own" / "trash").iterdir()) == []
     code, out, _ = run("delete", "1111", "--home", home)
-    assert (code, "emptied" in out) == (0, True)
+    assert (code, "no longer in the trash" in out) == (0, True)
     events = [json.loads(row)["event"] for row in journal(tmp_path) if b'"event"' in row]
     assert events == ["deleted", "purged"]
 
@@ -111,7 +114,7 @@ def test_what_cannot_be_read_in_the_trash_is_told_and_stays(run, home, log, tmp_
     (entry,) = (tmp_path / "own" / "trash").glob("*/entry.json")
     entry.write_bytes(b"\xff")
     _, out, _ = run("trash", "empty", "--all", "--write")
-    assert "• stays: " in out
+    assert "• skipped: " in out
     assert entry.exists()
     assert run("trash", "restore", "1111")[0] == 2
 
@@ -189,8 +192,8 @@ def test_retention_is_off_and_says_how_to_turn_it_on(run, home, log):
 def test_what_has_expired_is_listed_and_goes_with_write(run, home, log, tmp_path):
     code, out, _ = run("retain", "--home", home, "--days", "1")
     assert code == 0
-    assert "2 sessions without a record for 1 day would go to the trash" in out
-    assert "--write does it" in out
+    assert "2 sessions inactive for 1 day would be moved to the trash" in out
+    assert "--write moves them to the trash" in out
     assert log.exists()
     assert not (tmp_path / "own").exists()
     document = json.loads(run("retain", "--home", home, "--days", "1", "--json")[1])
@@ -199,7 +202,7 @@ def test_what_has_expired_is_listed_and_goes_with_write(run, home, log, tmp_path
     run("pin", "2222", "--home", home)
     code, out, _ = run("retain", "--home", home, "--days", "1", "--write")
     assert code == 0
-    assert "1 session without a record for 1 day moved to the trash" in out
+    assert "1 session inactive for 1 day moved to the trash" in out
     assert "it is pinned: 22222222" in out
     assert not log.exists()
     assert run("trash", "restore", "1111")[0] == 0
@@ -228,7 +231,7 @@ def test_orphans(run, home, log):
     todo.write_bytes(b"[]")
     os.utime(todo, (1_767_400_000, 1_767_400_000))
     code, out, _ = run("retain", "--home", home, "--orphans")
-    assert (code, "1 file of 1 session that is not there would go" in out) == (0, True)
+    assert (code, "1 orphaned file of 1 deleted session would be moved" in out) == (0, True)
     assert "99999999" in out
     run("retain", "--home", home, "--orphans", "--write")
     assert not todo.exists()

@@ -19,7 +19,7 @@ from keep.orchard_home import (
     parts_of,
     write_files,
 )
-from turnlog.cli.safety.restore import RestorableDocument, RestoreDocument
+from turnlog.api.restore import RestorableDocument, RestoreDocument
 from turnlog.formats import key_of
 
 MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"
@@ -59,12 +59,12 @@ def test_a_lost_session_comes_back(orchard):
     assert files_in(orchard.home) == expected | {f"plans/{PLAN}.md": SHARED[f"plans/{PLAN}.md"]}
     code, out, _ = orchard("restore", "8888")
     assert code == 0
-    assert "is there already" in out
+    assert "is already there" in out
 
 
 def test_a_directory_that_is_not_here_is_told(orchard):
     _, out, _ = orchard("restore", "7777")
-    assert f"its directory is not here: {PROJECT}" in out
+    assert f"its project directory does not exist: {PROJECT}" in out
     assert "--project DIR" in out
 
 
@@ -110,7 +110,7 @@ def test_one_project_or_a_time_chooses_sessions(orchard):
     assert len(json.loads(out)["restored"]) == 2
     code, out, _ = orchard("restore", "--since", "2026-02-01")
     assert code == 1
-    assert "No session that is kept" in out
+    assert "No kept session matches" in out
 
 
 def test_moving_says_what_it_changed(orchard, tmp_path):
@@ -118,7 +118,7 @@ def test_moving_says_what_it_changed(orchard, tmp_path):
         "restore", "777", "--to", tmp_path / "new home", "--project", tmp_path / "apples"
     )
     assert (code, err) == (0, "")
-    assert f"13 records now say that it works in {tmp_path}/apples" in out
+    assert f"working directory of 13 records changed to {tmp_path}/apples" in out
     assert f"CLAUDE_CONFIG_DIR='{tmp_path}/new home' claude --resume {ID}" in out
     assert (
         tmp_path / "new home" / "projects" / key_of(os.path.realpath(tmp_path / "apples"))
@@ -129,7 +129,7 @@ def test_a_project_moves_as_a_whole_and_several_do_not(orchard, tmp_path):
     to = ("--to", tmp_path / "moved", "--project", tmp_path / "apples")
     code, _, err = orchard("restore", "--all", *to)
     assert code == 2
-    assert "worked in 2 projects" in err
+    assert "sessions of 2 projects" in err
     assert not (tmp_path / "moved").exists()
     code, out, _ = orchard("restore", "--from", PROJECT, *to, "--json")
     assert code == 0
@@ -179,7 +179,7 @@ def test_a_copy_that_is_missing_is_told_and_the_rest_can_be_had(orchard, tmp_pat
         if keeping == "gone":
             shutil.rmtree(orchard.home)
         _, out, _ = orchard("restore", "--list")
-        assert "✗ 1 session lost the copy" in out
+        assert "✗ 1 session without its copy" in out
         _, out, _ = orchard("restore", "--list", ID)
         assert "✗ the copy of its log is missing" in out
         _, out, _ = orchard("restore", "--list", "--json")
@@ -190,7 +190,7 @@ def test_a_copy_that_is_missing_is_told_and_the_rest_can_be_had(orchard, tmp_pat
     code, out, _ = orchard("restore", ID, "--partial")
     assert (code, f"✓ {ID} restored" in out, f"broken: {MAIN}" in out) == (1, True, True)
     code, out, _ = orchard("restore", ID, "--partial")
-    assert (code, f"✗ {ID} was not restored" in out) == (1, True)
+    assert (code, f"✗ {ID} not restored" in out) == (1, True)
     code, out, _ = orchard("restore", "--all", "--partial")
     assert (code, "1 session restored, 1 not restored" in out) == (1, True)
     code, out, _ = orchard("keep", "status")
@@ -203,7 +203,7 @@ def test_the_list_shows_what_there_is(orchard):
     assert code == 0
     rows = [line for line in out.splitlines() if "user says apple number 0" in line]
     assert [" ↺ " in row for row in rows] == [False, True]
-    assert "2 sessions kept; ↺ 1 gone from their homes" in out
+    assert "2 sessions kept, ↺ 1 deleted at the source" in out
     assert max(map(len, out.splitlines())) <= 80
     code, out, _ = orchard("restore", "--list", "--json")
     rows = {row["id"]: row for row in document(out, RestorableDocument)["sessions"]}

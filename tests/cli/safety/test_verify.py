@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from keep.orchard_home import ID, PROJECT, SHARED, conversation, parts_of, write_files
-from turnlog.cli.safety.verify import VerifyDocument
+from turnlog.api.restore import VerifyDocument
 from turnlog.formats import key_of
 
 MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"
@@ -33,8 +33,8 @@ def orchard(tmp_path, turnlog):
 def test_all_is_well(orchard):
     code, out, err = orchard("verify")
     assert (code, err) == (0, "")
-    assert "12 copies: 12 as their files" in out
-    assert "✓ all as they were kept: 12 copies read" in out
+    assert "12 copies: 12 up to date" in out
+    assert "✓ all copies are intact: 12 copies read" in out
 
 
 def test_a_home_that_is_gone_is_verified_all_the_same(orchard, tmp_path):
@@ -42,7 +42,7 @@ def test_a_home_that_is_gone_is_verified_all_the_same(orchard, tmp_path):
     code, out, _ = orchard("verify", CLAUDE_CONFIG_DIR=str(tmp_path / "another"))
     assert code == 0
     assert "(gone)" in out
-    assert "12 of files that are gone" in out
+    assert "12 with deleted sources" in out
 
 
 def test_what_is_behind_is_told_and_no_fault(orchard):
@@ -79,8 +79,8 @@ def test_a_copy_that_is_stale_is_told_and_the_next_keep_mends_it(orchard):
     assert code == 1
     assert "stale" in out
     assert "✗ 1 stale" in out
-    assert "hint: stale: turnlog keep makes it anew" in out
-    assert "rewritten since:" in orchard("keep")[1]
+    assert "hint: stale: turnlog keep makes a new copy" in out
+    assert "rewritten:" in orchard("keep")[1]
     code, out, _ = orchard("verify")
     assert code == 0
     assert "1 earlier generation" in out
@@ -112,4 +112,4 @@ def test_one_home_can_be_named(orchard, tmp_path):
 def test_nothing_kept_is_told(turnlog, tmp_path):
     code, out, _ = turnlog("verify", TURNLOG_HOME=str(tmp_path / "none"))
     assert code == 0
-    assert "Nothing is kept yet" in out
+    assert "No kept copies yet" in out

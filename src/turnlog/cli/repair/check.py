@@ -1,10 +1,12 @@
-"""``turnlog check``: whether the logs are whole."""
+"""``turnlog check``: check logs for damage."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -12,51 +14,52 @@ from typing import TYPE_CHECKING
 import click
 
 from turnlog.cli.options import (
+    command_line,
     csv_option,
     home_arguments,
     home_option,
     json_option,
     line_cap,
-    logs_named,
     show_json,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.formats import LogFile, Problem
-    from turnlog.health.logs import Health, HealthTotals, LocatedFinding
+    from turnlog.api.health import Health, HealthTotals, LocatedFinding
+    from turnlog.api.homes import LogFile, Problem
 
 _SHOWN_LOGS = 8
 _SHOWN_FINDINGS = 4
-# What a repair leaves as it is, and why.
-_LEFT = {
-    "not-utf8": "the agent reads these bytes as U+FFFD; a repair keeps them as they are",
-    "newer-format": "a newer turnlog wrote this; upgrade to read all of it",
-    "broken-blob": "restore the blob that the line was moved to: turnlog restore --list",
+_WITHIN_DAYS = 7
+_NOT_REPAIRED = {
+    "not-utf8": "the agent reads these bytes as U+FFFD; a repair keeps them",
+    "newer-format": "written by a newer turnlog; upgrade to read all of it",
+    "broken-blob": "restore the blob that holds the line: turnlog restore --list",
     "broken-archive": "look for a kept copy of the archive: turnlog restore --list",
     "unreadable": "make the file readable, then check again",
 }
+"""Hints for findings that turnlog repair does not fix."""
 
 
 @click.command(
     name="check",
     epilog="""\b
 Examples:
-  turnlog check                    all your logs
-  turnlog check latest             the session that was active last
-  turnlog check 5f0c               the session whose id begins with 5f0c
-  turnlog check --strict s.jsonl   one file, held to the rules of every record type
-Exit code: 0 all is well, 1 something was found, 2 a mistake in the call, 3 a failure.""",
+  turnlog check                    check all logs
+  turnlog check latest             check the session that was active last
+  turnlog check 5f0c               check the session whose ID starts with 5f0c
+  turnlog check --strict s.jsonl   check a file, including all fields and values
+Exit codes: 0 no damage, 1 damage or no logs found, 2 usage error, 3 failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[PATH|SESSION]...")
 @home_option
 @json_option
 @csv_option
 @click.option(
-    "--strict", is_flag=True, help="Also check fields and values, and what JSON.parse refuses."
+    "--strict", is_flag=True, help="Also check fields, values and JSON that JSON.parse rejects."
 )
-@click.option("--all", "everything", is_flag=True, help="List every finding, not just the first.")
+@click.option("--all", "everything", is_flag=True, help="List all findings, not only the first.")
 @click.option("--or-sample", hidden=True, metavar="DIR", help="Check DIR if you have no logs.")
 def command(
     names: tuple[str, ...],
@@ -68,11 +71,11 @@ def command(
     everything: bool,
     or_sample: str | None,
 ) -> int:
-    """Check logs for damage and print how they are. Nothing is changed.
+    """Check logs for damage. Nothing is changed.
 
-    PATH is a log or a directory of logs; SESSION is the beginning of a session's id, or "latest".
+    PATH is a log or a directory of logs; SESSION is the beginning of a session ID, or "latest".
     """
-    from turnlog.health.logs import examine
+    from turnlog.api.health import LocatedFinding, examine
 
     began = time.monotonic()
     problems: list[Problem] = []
@@ -86,7 +89,6 @@ def command(
         show_json(health)
     elif as_csv:
         from turnlog.cli.terminal.output import show_csv
-        from turnlog.health.logs import LocatedFinding
 
         show_csv(LocatedFinding, health.findings)
     else:
@@ -98,42 +100,38 @@ def command(
             out.print("\n [yellow]You have no sessions yet; these are the bundled samples.[/]")
         show(out, health, homes, everything=everything)
         if logs and not names and not sampled:
-            from turnlog.cli.views.keep import offer_keeping
-
-            offer_keeping(out, homes)
+            _offer_keeping(out, homes)
         out.print(f"\n [dim]Checked in {time.monotonic() - began:.1f} s; nothing was changed.[/]")
     return 0 if health.is_well and health.totals.logs else 1
 
 
 def show(out: Console, health: Health, homes: tuple[str, ...], *, everything: bool = False) -> None:
-    """Draw the health of some logs."""
+    """Print the result of a check."""
     if not health.totals.logs and not health.findings:
         out.print("No logs found.")
-        out.print("[dim]hint: name a file, or a directory with --home[/]")
+        out.print("[dim]hint: give a file, or a directory with --home[/]")
         return
     out.print()
     _show_totals(out, health.totals)
     _show_findings(out, health, everything=everything)
-    _show_way_out(out, health, homes)
+    _show_hints(out, health, homes)
 
 
 def _logs(names: tuple[str, ...], homes: tuple[str, ...], problems: list[Problem]) -> list[LogFile]:
-    from turnlog.formats import all_homes, find_everywhere
+    from turnlog.api.homes import all_homes, all_logs, logs_named
 
     if names:
-        return list(logs_named(names, homes, problems))
-    return list(find_everywhere(all_homes(homes), problems=problems))
+        return list(logs_named(names, all_homes(homes), problems))
+    return all_logs(all_homes(homes), problems)
 
 
-def _progress(logs: list[LogFile]):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _progress(logs: list[LogFile]) -> AbstractContextManager[Callable[[int], None]]:
     from turnlog.cli.terminal.progress import progress
 
     total = 0
     for log in logs:
-        try:
+        with suppress(OSError):
             total += os.stat(log.path).st_size
-        except OSError:
-            continue
     return progress(f"Checking {len(logs)} logs", total)
 
 
@@ -149,21 +147,18 @@ def _show_totals(out: Console, totals: HealthTotals) -> None:
     if totals.subagents:
         rows[1] = ("sessions", f"{totals.sessions:,}, and {counted(totals.subagents, 'subagent')}")
     if totals.first_at and totals.last_at:
-        rows.append(("from", f"{day(totals.first_at)} to {day(totals.last_at)}"))
+        rows.append(("dates", f"{day(totals.first_at)} to {day(totals.last_at)}"))
     if totals.versions:
         seen = list(totals.versions)
-        span = seen[0] if len(seen) == 1 else f"{seen[0]} to {seen[-1]} ({len(seen)} seen)"
-        rows.append(("versions", span))
+        rows.append(
+            (
+                "versions",
+                seen[0] if len(seen) == 1 else f"{seen[0]} to {seen[-1]} ({len(seen)} versions)",
+            )
+        )
     for name, value in rows:
         out.print(f" [bold]{name:<10}[/]{safe(value)}")
     out.print()
-    _show_types(out, totals)
-
-
-def _show_types(out: Console, totals: HealthTotals) -> None:
-    """Draw which types the records are of: the first few, and the rest together."""
-    from turnlog.cli.terminal.console import counted, safe
-
     if not totals.records:
         return
     types = list(totals.types.items())
@@ -190,10 +185,10 @@ def _show_findings(out: Console, health: Health, *, everything: bool) -> None:
     whole = health.totals.logs - health.totals.damaged_logs
     noted = len(troubled) - len(serious)
     if whole:
-        notes = f" [dim]({noted:,} with notes; --all shows them)[/]" if noted else ""
-        out.print(f" [green]✓[/] {counted(whole, 'log is', 'logs are')} whole{notes}")
+        notes = f" [dim]({noted:,} with notes; --all lists them)[/]" if noted else ""
+        out.print(f" [green]✓[/] {counted(whole, 'log')} without damage{notes}")
     if serious:
-        out.print(f" [red]✗[/] {counted(len(serious), 'log has', 'logs have')} findings")
+        out.print(f" [red]✗[/] {counted(len(serious), 'log')} with findings")
     shown = troubled if everything else serious[:_SHOWN_LOGS]
     for path, found in shown:
         out.print(f"\n   [bold]{log_name(path)}[/]")
@@ -206,25 +201,24 @@ def _show_findings(out: Console, health: Health, *, everything: bool) -> None:
         out.print(f"\n   [dim]… and {len(serious) - len(shown):,} more logs (--all)[/]")
 
 
-def _show_way_out(out: Console, health: Health, homes: tuple[str, ...]) -> None:
-    """Say what can be done about the findings, and which of them a repair leaves."""
+def _show_hints(out: Console, health: Health, homes: tuple[str, ...]) -> None:
+    from turnlog.api.health import LESS_THAN_KEPT
     from turnlog.cli.terminal.console import safe
-    from turnlog.health.logs import LESS_THAN_KEPT
 
     codes = {finding.code for finding in health.findings}
-    shortened = next((each for each in health.findings if each.code == LESS_THAN_KEPT), None)
+    shortened = next((item for item in health.findings if item.code == LESS_THAN_KEPT), None)
     first = shortened or next(filter(_is_repairable, health.findings), None)
     if first is not None:
         log = next(log for log in health.logs if log.path == first.path)
         name = log.session[:8] if log.session and log.in_home else log.path
         if shortened is not None:
             words = ["turnlog", "restore", name, "--replace", *home_arguments(homes)]
-            out.print("\n [dim]hint: put the kept copy in its place with[/]")
+            out.print("\n [dim]hint: restore the kept copy with[/]")
         else:
             words = ["turnlog", "repair", name, *home_arguments(homes)]
-            out.print("\n [dim]hint: see what can be saved with[/]")
+            out.print("\n [dim]hint: preview a repair with[/]")
         out.print(f"   {safe(shlex.join(words))}", soft_wrap=True)
-    for code, hint in _LEFT.items():
+    for code, hint in _NOT_REPAIRED.items():
         if code in codes:
             out.print(f"\n [dim]hint: {code}: {hint}[/]")
 
@@ -232,7 +226,7 @@ def _show_way_out(out: Console, health: Health, homes: tuple[str, ...]) -> None:
 def _is_repairable(finding: LocatedFinding) -> bool:
     if finding.code == "torn-tail":
         return True
-    return finding.severity == "error" and finding.code not in ("unreadable", *_LEFT)
+    return finding.severity == "error" and finding.code not in _NOT_REPAIRED
 
 
 def _is_serious(finding: LocatedFinding) -> bool:
@@ -246,3 +240,21 @@ def _line(finding: LocatedFinding) -> str:
     where = f"line {finding.line:<6,}" if finding.line else "           "
     what = finding.excerpt or finding.message
     return f"  {where} [{colour}]{safe(finding.code):<15}[/] [dim]{safe(what)}[/]"
+
+
+def _offer_keeping(out: Console, names: tuple[str, ...]) -> None:
+    """Print a hint if Claude Code will delete logs that are not kept."""
+    from turnlog.api.keep import unkept
+    from turnlog.cli.terminal.console import counted, safe
+
+    found = unkept(names, _WITHIN_DAYS)
+    if found.losses:
+        logs = counted(len(found.losses), "log")
+        out.print(f"\n [yellow]![/] Claude Code will delete {logs} within {_WITHIN_DAYS} days;")
+        out.print("   to keep copies:")
+    elif found.cleanup_days is not None and not found.has_copies:
+        days = found.cleanup_days
+        out.print(f"\n [dim]hint: Claude Code deletes sessions after {days} days; to keep them:[/]")
+    else:
+        return
+    out.print(f"   {safe(command_line('turnlog keep', names))}", soft_wrap=True)

@@ -1,12 +1,9 @@
-"""``turnlog doctor``: how everything is, on one page.
-
-The doctor's page: what asks for most first, and each finding's way out on a line of its own.
-"""
+"""``turnlog doctor``: diagnose problems and suggest fixes."""
 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from contextlib import nullcontext
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
@@ -20,94 +17,7 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.index import Index
-    from turnlog.formats import Home
-    from turnlog.health.doctor import Checkup, DoctorFinding, Example
-
-
-@click.command(
-    name="doctor",
-    epilog="""\b
-Examples:
-  turnlog doctor                 how all your homes are
-  turnlog doctor --all           every case, each with the command that mends it
-  turnlog doctor --json          the same for scripts
-Exit code: 0 all is well, 1 something asks to be done or looked at, 2 a mistake, 3 a failure.""",
-)
-@home_option
-@json_option
-@csv_option
-@no_refresh_option
-@click.option("--all", "everything", is_flag=True, help="List every case, not just the worst.")
-def command(
-    homes: tuple[str, ...], *, as_json: bool, as_csv: bool, no_refresh: bool, everything: bool
-) -> int:
-    """Show the health of all homes: what is damaged, unsafe or about to be lost, and the way out.
-
-    Checks logs, threads, what lies beside them, permissions, disk space, the index and the agent's
-    own cleanup. Each finding comes with the command that mends it. Nothing is changed.
-    """
-    from turnlog.formats import all_homes
-
-    began = time.monotonic()
-    checkup = _check_up(all_homes(homes), homes, no_refresh=no_refresh)
-    if as_json:
-        show_json(checkup)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-        from turnlog.health.doctor import DoctorFinding
-
-        show_csv(DoctorFinding, checkup.findings)
-    else:
-        from turnlog.cli.terminal.console import console
-
-        out = console()
-        show(out, checkup, everything=everything)
-        if checkup.homes:
-            took = time.monotonic() - began
-            out.print(f"\n [dim]Checked in {took:.1f} s; nothing was changed.[/]")
-    return 0 if checkup.healthy and checkup.homes else 1
-
-
-def _check_up(homes: tuple[Home, ...], named: tuple[str, ...], *, no_refresh: bool) -> Checkup:
-    from turnlog.cli.terminal.progress import progress
-    from turnlog.formats import all_homes, turnlog_home
-    from turnlog.health.doctor import CheckContext, check_up
-
-    index, why = _index(homes, no_refresh=no_refresh)
-    patient = CheckContext(
-        homes,
-        own=turnlog_home(),
-        now=datetime.now(UTC),
-        index=index,
-        no_index=why,
-        named=named,
-        elsewhere=all_homes() if named else (),
-        cap=line_cap(),
-    )
-    try:
-        with progress("Looking closer", patient.to_read_bytes) as advance:
-            patient.progress = advance
-            return check_up(patient)
-    finally:
-        if index is not None:
-            index.close()
-
-
-def _index(homes: tuple[Home, ...], *, no_refresh: bool) -> tuple[Index | None, str]:
-    """Open the index; None, and why, if there is none to be had: the logs tell the same."""
-    import sqlite3
-
-    from turnlog.cli.index_access import open_index
-    from turnlog.errors import TurnlogError
-
-    if not homes:
-        return None, ""
-    try:
-        return open_index(homes, no_refresh=no_refresh, fallback="none"), ""
-    except (TurnlogError, OSError, sqlite3.Error) as error:
-        return None, str(error)
-
+    from turnlog.api.doctor import Checkup, DoctorFinding, Example
 
 _SHOWN: Final = 4
 _WIDEST_DETAIL: Final = 46
@@ -119,21 +29,76 @@ _SECTIONS: Final = (
 )
 
 
-def show(out: Console, checkup: Checkup, *, everything: bool = False) -> None:
-    """Draw the page."""
+@click.command(
+    name="doctor",
+    epilog="""\b
+Examples:
+  turnlog doctor                 check all homes
+  turnlog doctor --all           list every case with the command that fixes it
+Exit codes: 0 no problems, 1 problems or no sessions found, 2 usage error, 3 failure.""",
+)
+@home_option
+@json_option
+@csv_option
+@no_refresh_option
+@click.option("--all", "everything", is_flag=True, help="List all cases, not only the worst.")
+def command(
+    homes: tuple[str, ...], *, as_json: bool, as_csv: bool, no_refresh: bool, everything: bool
+) -> int:
+    """Diagnose problems and suggest fixes.
+
+    Checks logs, threads, related files, permissions, disk space, the index and the agent's cleanup
+    settings. Each finding comes with the command that fixes it. Nothing is changed.
+    """
+    from turnlog.api.doctor import DoctorFinding, check_up, doctor_context
+    from turnlog.api.homes import all_homes
+    from turnlog.cli.index_access import open_index
+    from turnlog.cli.terminal.progress import progress
+
+    began = time.monotonic()
+    found = all_homes(homes)
+    context = doctor_context(
+        found,
+        open_index=lambda: open_index(found, no_refresh=no_refresh, fallback="none"),
+        cap=line_cap(),
+        named=homes,
+    )
+    with (
+        nullcontext() if context.index is None else context.index,
+        progress("Checking", context.to_read_bytes) as context.progress,
+    ):
+        checkup = check_up(context)
+    if as_json:
+        show_json(checkup)
+    elif as_csv:
+        from turnlog.cli.terminal.output import show_csv
+
+        show_csv(DoctorFinding, checkup.findings)
+    else:
+        from turnlog.cli.terminal.console import console
+
+        out = console()
+        _show(out, checkup, everything=everything)
+        if checkup.homes:
+            took = time.monotonic() - began
+            out.print(f"\n [dim]Checked in {took:.1f} s; nothing was changed.[/]")
+    return 0 if checkup.healthy and checkup.homes else 1
+
+
+def _show(out: Console, checkup: Checkup, *, everything: bool) -> None:
     if not checkup.homes:
         from turnlog.cli.terminal.empty_results import show_hint
 
         out.print("No sessions found.")
-        show_hint(out, ())  # One that is named is there.
+        show_hint(out, ())
         return
     _show_head(out, checkup)
     for urgency, colour, mark, title in _SECTIONS:
-        found = [each for each in checkup.findings if each.urgency == urgency]
-        if found:
+        findings = [item for item in checkup.findings if item.urgency == urgency]
+        if findings:
             out.print(f"\n [{colour}]{mark}[/] [bold {colour}]{title}[/]")
-        for each in found:
-            _show_finding(out, each, everything=everything)
+        for finding in findings:
+            _show_finding(out, finding, everything=everything)
     _show_rest(out, checkup)
 
 
@@ -151,43 +116,38 @@ def _show_head(out: Console, checkup: Checkup) -> None:
     out.print(f" [dim]{', '.join(figures)}[/]")
 
 
-def _show_finding(out: Console, found: DoctorFinding, *, everything: bool) -> None:
+def _show_finding(out: Console, finding: DoctorFinding, *, everything: bool) -> None:
     out.print()
-    _show_wrapped(out, found.message, indent=3)
-    shown = found.examples if everything else found.examples[:_SHOWN]
-    width = min(max(len(each.detail) for each in shown), _WIDEST_DETAIL)
-    for each in shown:
-        if each.session is None:
-            _show_place(out, each)
-        else:
-            title = one_line(each.title or "", _LONGEST_TITLE, out.width)
-            out.print(_line(each, width, title), overflow="ellipsis", no_wrap=True)
-        if everything and each.command and not found.mends_all:
-            _show_command(out, each.command, indent=6)
-    left = found.count - len(shown)
+    _show_wrapped(out, finding.message, indent=3)
+    shown = finding.examples if everything else finding.examples[:_SHOWN]
+    width = min(max(len(example.detail) for example in shown), _WIDEST_DETAIL)
+    for example in shown:
+        _show_example(out, example, width)
+        if everything and example.command and not finding.mends_all:
+            _show_command(out, example.command, indent=6)
+    left = finding.count - len(shown)
     if left:
         out.print(f"     [dim]… and {left:,} more[/]")
-    if found.mends_all:
-        _show_command(out, found.command)
-    elif not everything:
-        _show_command(out, found.command)
-        out.print("     [dim]and so on; --all shows every case with its command[/]")
+    if finding.mends_all or not everything:
+        _show_command(out, finding.command)
+    if not finding.mends_all and not everything:
+        out.print("     [dim]--all lists every case with its command[/]")
 
 
-def _line(each: Example, width: int, title: str) -> str:
-    titled = f"  [dim]{safe(title)}[/]" if title else ""
-    # Padded before it is escaped: what is escaped has more characters than it shows.
-    detail = safe(each.detail.ljust(width) if title else each.detail)
-    return f"     [bold]{safe((each.session or '')[:8])}[/]  {detail}{titled}"
-
-
-def _show_place(out: Console, each: Example) -> None:
-    """Show a file or directory and what is wrong with it, below it if there is no room beside."""
-    if len(each.path) + len(each.detail) + 7 <= out.width:
-        out.print(f"     {short_path(each.path)}  [dim]{safe(each.detail)}[/]")
-        return
-    out.print(f"     {short_path(each.path)}", soft_wrap=True)
-    _show_wrapped(out, each.detail, indent=7, style="dim")
+def _show_example(out: Console, example: Example, width: int) -> None:
+    """Print a session or a path with its detail, on one line if there is room."""
+    if example.session is not None:
+        title = one_line(example.title or "", _LONGEST_TITLE, out.width)
+        titled = f"  [dim]{safe(title)}[/]" if title else ""
+        # Padded before it is escaped: escaping adds characters that are not shown.
+        detail = safe(example.detail.ljust(width) if title else example.detail)
+        line = f"     [bold]{safe(example.session[:8])}[/]  {detail}{titled}"
+        out.print(line, overflow="ellipsis", no_wrap=True)
+    elif len(example.path) + len(example.detail) + 7 <= out.width:
+        out.print(f"     {short_path(example.path)}  [dim]{safe(example.detail)}[/]")
+    else:
+        out.print(f"     {short_path(example.path)}", soft_wrap=True)
+        _show_wrapped(out, example.detail, indent=7, style="dim")
 
 
 def _show_wrapped(out: Console, text: str, indent: int, style: str = "") -> None:
@@ -200,25 +160,19 @@ def _show_command(out: Console, command: str, indent: int = 5) -> None:
 
 
 def _show_rest(out: Console, checkup: Checkup) -> None:
-    """Say what was looked at and found well, and what could not be looked at."""
-    failed = [each for each in checkup.checks if each.problem]
+    """Print the checks that failed to run and those without findings."""
+    failed = [check for check in checkup.checks if check.problem]
     if failed:
         out.print("\n [yellow]?[/] [bold yellow]Could not be checked[/]")
-    for each in failed:
-        out.print(f"   {safe(each.looks_at)}: {safe(each.problem or '')}")
+    for check in failed:
+        out.print(f"   {safe(check.looks_at)}: {safe(check.problem or '')}")
     if checkup.in_use:
-        logs = counted(checkup.in_use, "log that seems", "logs that seem")
-        was = "was" if checkup.in_use == 1 else "were"
-        out.print(
-            f"\n [yellow]?[/] {logs} damaged {was} written to just now: look again in a minute"
-        )
-    well = [each.looks_at for each in checkup.checks if not each.findings and not each.problem]
-    if not well:
+        logs = counted(checkup.in_use, "log looks damaged but was", "logs look damaged but were")
+        out.print(f"\n [yellow]?[/] {logs} just written to: check again in a minute")
+    passed = [item.looks_at for item in checkup.checks if not item.findings and not item.problem]
+    if not passed:
         return
-    all_well = "All is well" if checkup.healthy else "The rest is well"
-    out.print(f"\n [green]✓[/] [bold green]{all_well}[/]")
-    _show_wrapped(out, f"Nothing to report of {_listed(well)}.", indent=3, style="dim")
-
-
-def _listed(words: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    title = "No problems found" if checkup.healthy else "No other problems found"
+    out.print(f"\n [green]✓[/] [bold green]{title}[/]")
+    names = " and ".join(filter(None, (", ".join(passed[:-1]), passed[-1])))
+    _show_wrapped(out, f"Checked: {names}.", indent=3, style="dim")

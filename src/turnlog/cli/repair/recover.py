@@ -1,4 +1,4 @@
-"""``turnlog recover``: repair a session after a crash, or undo that."""
+"""``turnlog recover``: make crashed sessions resumable, and undo it."""
 
 from __future__ import annotations
 
@@ -11,82 +11,59 @@ from turnlog.cli.options import home_option, json_option, show_json, write_optio
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turnlog.api.repair import Recovery, UndoneRecovery
     from turnlog.api.sessions import SessionRow
-    from turnlog.api.store import Store
-    from turnlog.sessions.recover import Recovery
-    from turnlog.sessions.recover_undo import UndoneRecovery
 
 
 @click.command(
     name="recover",
     epilog="""\b
 Examples:
-  turnlog recover                          the sessions that crashed
-  turnlog recover 5f0c                     what is wrong with one
+  turnlog recover                          list crashed sessions
+  turnlog recover 5f0c                     show what would be repaired
   turnlog recover 5f0c --write             repair it
-  turnlog recover 5f0c --undo --write      take that back""",
+  turnlog recover 5f0c --undo --write      undo the repair""",
 )
 @click.argument("name", metavar="SESSION", required=False)
 @home_option
 @json_option
-@click.option("--undo", "is_undoing", is_flag=True, help="Put everything back as it was.")
+@click.option("--undo", "is_undoing", is_flag=True, help="Undo: restore the original.")
 @write_option
 def command(
     name: str | None, homes: tuple[str, ...], *, as_json: bool, is_undoing: bool, write: bool
 ) -> int:
-    """Repair a session after a crash, so that the program that wrote it can resume all of it.
+    """Repair a session after a crash, so its agent can resume all of it.
 
-    Records on damaged lines are separated, a cut last line is sealed, lost parents are replaced.
-    Nothing is thrown away: a log that has to be rewritten is kept next to the new one. A recovery
-    that would move the main thread to an older end is refused. Without SESSION, the sessions whose
-    writer died are listed.
+    Separates records on damaged lines, ends a truncated last line, and replaces missing parents and
+    results. If a log has to be rewritten, the original is kept next to it. A recovery that would
+    move the main thread to an older end is rejected. Without SESSION, crashed sessions are listed.
 
-    SESSION is the beginning of a session's id, or "latest".
+    SESSION is the beginning of a session ID, or "latest".
     """
+    from turnlog.api.homes import all_homes, turnlog_home
+    from turnlog.api.repair import recover, undo_recovery
     from turnlog.api.store import Store
-    from turnlog.formats import all_homes, turnlog_home
-    from turnlog.keep.copies.shortfall import Shortfalls
 
-    store = Store(all_homes(homes), turnlog_home())
+    found = all_homes(homes)
     if name is None:
         if is_undoing:
             from turnlog.errors import UsageError
 
-            raise UsageError("--undo needs a session", hint="turnlog recover SESSION --undo")
-        return _list(store.crashed(), as_json=as_json)
+            raise UsageError("--undo needs a session", hint="use turnlog recover SESSION --undo")
+        return _list(Store(found, turnlog_home()).crashed(), as_json=as_json)
     if is_undoing:
-        return _undo(store, name, as_json=as_json, write=write)
-    found = store.examine(name)
-    logs = store.session(found.id).logs
-    if write and found.needed:
-        found = _at_home(store, found.id).recover(found.id)
-    compare = Shortfalls()
-    lost = [compare.of(log, is_suspect=True) for log in logs]
-    found.lacking = sum(each.records for each in lost if each is not None)
+        undone = undo_recovery(found, name, write=write)
+        if as_json:
+            show_json(undone)
+        else:
+            _show_undone(undone)
+        return 0 if undone.written else 1
+    recovery = recover(found, name, write=write)
     if as_json:
-        show_json(found)
+        show_json(recovery)
     else:
-        _show(found, homes, write=write)
-    return 1 if found.lacking or (found.needed and not found.written) else 0
-
-
-def _at_home(store: Store, session_id: str) -> Store:
-    """Open the home of a session for writing: the session was named, and with it its home."""
-    from turnlog.api.store import Store
-
-    home = store.session(session_id).main_logs[-1].home
-    return Store((home,), home.path)
-
-
-def _undo(store: Store, name: str, *, as_json: bool, write: bool) -> int:
-    found = store.undo_recovery(name, write=False)
-    if write and found.needed:
-        found = _at_home(store, found.id).undo_recovery(found.id)
-    if as_json:
-        show_json(found)
-    else:
-        _show_undone(found)
-    return 0 if found.written else 1
+        _show(recovery, homes, write=write)
+    return 1 if recovery.lacking or (recovery.needed and not recovery.written) else 0
 
 
 def _list(rows: list[SessionRow], *, as_json: bool) -> int:
@@ -99,100 +76,104 @@ def _list(rows: list[SessionRow], *, as_json: bool) -> int:
 
     out = console()
     if not rows:
-        out.print("[green]✓[/] No session has crashed.")
+        out.print("[green]✓[/] No crashed sessions.")
         return 0
     out.print(f"{counted(len(rows), 'session')} crashed:")
     for row in rows:
         out.print(f"  [bold]{safe(row.id[:8])}[/] {titled(row.title)}")
-    out.print("[dim]hint: turnlog recover SESSION says what is wrong with one[/]")
+    out.print("[dim]hint: turnlog recover SESSION shows what would be repaired[/]")
     return 1
 
 
 def _show(found: Recovery, homes: tuple[str, ...], *, write: bool) -> None:
-    from turnlog.cli.terminal.console import console, short_path
-    from turnlog.cli.views.restore import show_lacking
+    from turnlog.cli.terminal.console import console
 
     out = console()
     if found.lacking:
+        from turnlog.cli.safety.restore import show_lacking
+
         show_lacking(out, found.lacking, found.id, homes)
-    if found.lacking and not found.needed:
-        return
+        if not found.needed:
+            return
     if not found.needed:
         out.print("[green]✓[/] Nothing to recover.")
         _show_notes(out, found)
         return
-    done = found.written
-    for line in _lines(found, done=done):
-        out.print(f"[green]✓[/] {line}" if done else f"[yellow]•[/] {line}")
+    _show_lines(out, _lines(found), done=found.written)
     _show_notes(out, found)
-    for path in found.originals:
-        out.print(f"[dim]the log as it was: {short_path(path)}[/]", soft_wrap=True)
+    _show_originals(out, found.originals)
     if not write:
-        out.print("[dim]hint: --write repairs it; nothing has been changed[/]")
+        out.print("[dim]hint: nothing was changed; --write repairs it[/]")
     else:
-        out.print(f"[dim]hint: turnlog recover {found.id[:8]} --undo --write takes it back[/]")
+        out.print(f"[dim]hint: to undo: turnlog recover {found.id[:8]} --undo --write[/]")
 
 
 def _show_undone(found: UndoneRecovery) -> None:
-    from turnlog.cli.terminal.console import console, counted, safe, short_path
+    from turnlog.cli.terminal.console import console, counted, safe
 
     out = console()
     if not found.needed:
-        out.print("This session has not been recovered: there is nothing to undo.")
+        out.print("This session was not recovered: nothing to undo.")
         return
     done = found.written
     lines = [f"{counted(found.removed, 'line')} {'removed' if done else 'to remove'}"]
     if found.restored:
         restored = "restored" if done else "to restore"
         lines.append(f"{counted(len(found.restored), 'rewritten log')} {restored}")
-    out.print(f"The recovery of {safe(found.recovered_at or 'an unknown time')}:")
+    out.print(f"Recovery of {safe(found.recovered_at or 'unknown time')}:")
+    _show_lines(out, lines, done=done)
+    _show_originals(out, found.originals)
+    if not done:
+        out.print("[dim]hint: nothing was changed; --write undoes it[/]")
+
+
+def _show_lines(out: Console, lines: list[str], *, done: bool) -> None:
     for line in lines:
         out.print(f"[green]✓[/] {line}" if done else f"[yellow]•[/] {line}")
-    for path in found.originals:
-        out.print(f"[dim]the log as it was: {short_path(path)}[/]", soft_wrap=True)
-    if not done:
-        out.print("[dim]hint: --write undoes it; nothing has been changed[/]")
 
 
-def _lines(found: Recovery, *, done: bool) -> list[str]:
-    """Say in words what there is to do, or what was done."""
+def _show_originals(out: Console, paths: list[str]) -> None:
+    from turnlog.cli.terminal.console import short_path
+
+    for path in paths:
+        out.print(f"[dim]original log: {short_path(path)}[/]", soft_wrap=True)
+
+
+def _lines(found: Recovery) -> list[str]:
+    """Return what was repaired, or would be, one line each."""
     from turnlog.cli.terminal.console import counted
 
+    done = found.written
+    replaced = "replaced" if done else "to replace"
+    linked = f"{'linked' if done else 'to link'} to the record before"
     lines = []
     if found.crashed:
-        lines.append("its writer died without a goodbye")
+        lines.append("the process that wrote it crashed")
     if found.salvaged:
-        freed = "freed" if done else "to free"
-        lines.append(f"{counted(found.salvaged, 'record')} on damaged lines {freed}")
+        verb = "recovered" if done else "to recover"
+        lines.append(f"{counted(found.salvaged, 'record')} on damaged lines {verb}")
     if found.torn:
-        lines.append("the last line was cut short" + (", sealed off" if done else ""))
+        lines.append("the last line was truncated" + ("; newline added" if done else ""))
     if found.bridges:
-        bridged = "replaced" if done else "to replace"
-        lines.append(f"{counted(len(found.bridges), 'missing parent')} {bridged}")
-    if found.relinked:
-        linked = "linked" if done else "to link"
-        where = "to the record before"
-        rings = sum(link.reason == "ring" for link in found.relinked)
-        if rings:
-            lines.append(f"{counted(rings, 'ring')} of parents {linked} {where}")
-        if starts := len(found.relinked) - rings:
-            lines.append(
-                f"{counted(starts, 'record')} without a parent in mid-log {linked} {where}"
-            )
+        lines.append(f"{counted(len(found.bridges), 'missing parent')} {replaced}")
+    rings = sum(link.reason == "ring" for link in found.relinked)
+    if rings:
+        lines.append(f"{counted(rings, 'parent cycle')} {linked}")
+    if starts := len(found.relinked) - rings:
+        lines.append(f"{counted(starts, 'record')} without a parent in mid-log {linked}")
     if found.lost:
-        replaced = "replaced" if done else "to replace"
         lines.append(f"{counted(len(found.lost), 'lost result')} {replaced}")
     return lines
 
 
 def _show_notes(out: Console, found: Recovery) -> None:
-    """Say what needs no recovery, or a decision."""
     from turnlog.cli.terminal.console import counted
 
     if found.interrupted:
-        out.print(f"[dim]{counted(len(found.interrupted), 'call')} had no result: interrupted[/]")
+        calls = counted(len(found.interrupted), "interrupted call")
+        out.print(f"[dim]{calls} without a result[/]")
     if not found.written and any(link.is_prompt for link in found.relinked):
         out.print(
-            "[yellow]![/] A prompt without a parent starts the conversation again. If you went"
-            " back to its start on purpose, do not recover this session."
+            "[yellow]![/] A prompt without a parent restarts the conversation. If you rewound to"
+            " the start on purpose, do not recover this session."
         )

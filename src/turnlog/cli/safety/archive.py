@@ -1,33 +1,25 @@
-"""``turnlog archive``: put finished sessions away, compressed and proved."""
+"""``turnlog archive`` and ``turnlog unarchive``."""
 
 from __future__ import annotations
 
 import click
-from msgspec import Struct
 
+from turnlog.api.homes import all_homes
+from turnlog.api.restore import Refused, archive_sessions, unarchive_sessions
+from turnlog.cli.hints import hint_of
 from turnlog.cli.options import home_option, json_option, show_json
-from turnlog.keep.archive.archive import Archived
-from turnlog.keep.restore.restore import Refused
-
-
-class ArchiveDocument(Struct, kw_only=True):
-    """What `turnlog archive --json` prints."""
-
-    sessions: list[Archived]
-    refused: list[Refused]
-    """Those that were not archived, and why."""
-    next: None = None
+from turnlog.cli.terminal.console import console, counted, safe, short_path, size
 
 
 @click.command(
     name="archive",
     epilog="""\b
 Examples:
-  turnlog archive 5f0c                  compress it, and leave it out of lists
-  turnlog archive 5f0c 8e2a --remove    and make room, once every byte is proved
-  turnlog sessions --archived           what is archived
-  turnlog unarchive 5f0c                bring it back
-Exit code: 0 done, 1 a session was refused, 2 a mistake, 3 a failure.""",
+  turnlog archive 5f0c                  compress a session and hide it from lists
+  turnlog archive 5f0c 8e2a --remove    also delete the original files, to free space
+  turnlog sessions --archived           list archived sessions
+  turnlog unarchive 5f0c                undo
+Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",
 )
 @click.argument("names", metavar="SESSION…", nargs=-1, required=True)
 @home_option
@@ -35,22 +27,84 @@ Exit code: 0 done, 1 a session was refused, 2 a mistake, 3 a failure.""",
 @click.option(
     "--remove",
     is_flag=True,
-    help="Remove the originals once the archive has been read back and compared. "
-    "In a flat store that is always done.",
+    help="Delete the original files after verifying the archive. Always on in a flat store.",
 )
 def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, remove: bool) -> int:
-    """Archive sessions: compressed with all that belongs to them, and left out of plain lists.
+    """Compress sessions and hide them from lists.
 
-    Everything else still sees them: show, search, cost, fork. Resuming one brings it back. Without
-    --remove the originals stay where they are. A session that is running is refused.
+    Archived sessions still work with show, search, cost and fork; resuming one unarchives it.
+    Without --remove, the original files stay in place. Running sessions cannot be archived.
 
-    SESSION is the beginning of a session's id, or "latest".
+    SESSION is the beginning of a session ID, or "latest".
     """
-    from turnlog.cli.views.archive import each_session, show_archived
-
-    done, refused = each_session(names, homes, lambda each: each.archive(remove=remove or None))
+    document = archive_sessions(all_homes(homes), names, remove=remove or None, hint_of=hint_of)
+    done, refused = document.sessions, document.refused
     if as_json:
-        show_json(ArchiveDocument(sessions=done, refused=refused))
-    else:
-        show_archived(done, refused)
+        show_json(document)
+        return 1 if refused else 0
+    out = console()
+    for row in done:
+        verb = "was already archived" if row.was_archived else "archived"
+        verb += ", originals deleted" if row.removed and not row.was_archived else ""
+        sign = "[dim]·[/]" if row.was_archived else "[green]✓[/]"
+        what = f"{counted(row.files, 'file')}, {_sizes(row.size_bytes, row.packed_bytes)}"
+        out.print(f"{sign} [bold]{safe(row.id[:8])}[/] {verb}: {what}")
+    if len(done) > 1:
+        sizes = _sizes(sum(row.size_bytes for row in done), sum(row.packed_bytes for row in done))
+        files = counted(sum(row.files for row in done), "file")
+        out.print(f"  {counted(len(done), 'session')}, {files}, {sizes}")
+    _show_refused(refused)
+    if any(not row.removed for row in done):
+        out.print("[dim]hint: the original files are still in place; --remove deletes them[/]")
     return 1 if refused else 0
+
+
+@click.command(
+    name="unarchive",
+    epilog="""\b
+Examples:
+  turnlog unarchive 5f0c
+  turnlog sessions --archived           list archived sessions
+Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",
+)
+@click.argument("names", metavar="SESSION…", nargs=-1, required=True)
+@home_option
+@json_option
+def unarchive_command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool) -> int:
+    """Restore archived sessions to their original location, byte for byte.
+
+    Missing files are restored and verified before an archive is deleted. Existing files are never
+    overwritten, and copies in turnlog's own home stay.
+
+    SESSION is the beginning of a session ID, or "latest".
+    """
+    document = unarchive_sessions(all_homes(homes), names, hint_of=hint_of)
+    if as_json:
+        show_json(document)
+        return 1 if document.refused else 0
+    out = console()
+    for row in document.sessions:
+        name = f"[bold]{safe(row.id[:8])}[/]"
+        if not row.was_archived:
+            out.print(f"[dim]·[/] {name} is not archived")
+        elif row.files:
+            out.print(f"[green]✓[/] {name} unarchived: {counted(row.files, 'file')} restored")
+        else:
+            out.print(f"[green]✓[/] {name} unarchived; its files were in place")
+        out.print(f"  [dim]{short_path(row.path)}[/]", soft_wrap=True)
+    _show_refused(document.refused)
+    return 1 if document.refused else 0
+
+
+def _show_refused(refused: list[Refused]) -> None:
+    out = console()
+    for row in refused:
+        out.print(f"[red]✗[/] [bold]{safe(row.session[:8])}[/] {safe(row.reason)}")
+        if row.hint:
+            out.print(f"  [dim]hint: {safe(row.hint)}[/]")
+
+
+def _sizes(size_bytes: int, packed_bytes: int) -> str:
+    if not size_bytes:
+        return "empty"
+    return f"{size(size_bytes)} → {size(packed_bytes)} ({packed_bytes / size_bytes:.0%})"

@@ -1,7 +1,4 @@
-"""``turnlog keep``: copies of everything, made now, continuously, or by themselves.
-
-``turnlog keep --install`` and ``--uninstall``: shown, asked, done.
-"""
+"""``turnlog keep``: copy sessions once, continuously or on a schedule."""
 
 from __future__ import annotations
 
@@ -11,88 +8,95 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
 
+from turnlog.cli.hints import hint_of
 from turnlog.cli.options import home_option, json_option, poll_option, session_option, show_json
+from turnlog.text import inert, inert_json
 
 if TYPE_CHECKING:
     import threading
 
     from rich.console import Console
 
-    from turnlog.formats import Home
-    from turnlog.formats.settings_changes import Deed, Step
-    from turnlog.keep.copies.keep import KeepRun
-
+    from turnlog.api.homes import Home
+    from turnlog.api.keep import Deed, HomeStatus, Installed, KeepRun, KeepStatus, Step
+    from turnlog.errors import LogError
 
 _HOOK_LIMIT_BYTES = 1024 * 1024
+_SHOWN = 5
+_LABEL = 12
+_SCHEDULES = {
+    "claude": "at the end of each session",
+    "systemd": "every hour, by systemd",
+    "launchd": "every hour, by launchd",
+    "cron": "every hour, by cron",
+    "none": "every hour",
+}
 
 
 @click.command(
     name="keep",
     epilog="""\b
 Examples:
-  turnlog keep                 keep what is new or has grown
-  turnlog keep status          what is kept, and what is about to be deleted
-  turnlog keep --watch         keep everything as it is written, until Ctrl-C
-  turnlog keep --install       have it done by itself, from now on
-  turnlog keep --uninstall     no longer; what is kept stays
-Exit code: 0 done, 1 something could not be kept or set up, or is about to be lost, 2 a mistake,
-3 a failure.""",
+  turnlog keep                 copy new and changed files
+  turnlog keep status          show what is kept, and what is about to be deleted
+  turnlog keep --watch         copy files as they change, until Ctrl-C
+  turnlog keep --install       run automatically from now on
+  turnlog keep --uninstall     stop running automatically; copies stay
+Exit codes: 0 success, 1 something could not be kept or set up or is about to be lost,
+2 usage error, 3 failure.""",
 )
 @click.argument("what", required=False, type=click.Choice(["status"]), metavar="[status]")
 @home_option
 @json_option
 @session_option
-@click.option("--watch", is_flag=True, help="Go on keeping what changes, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Keep copying changes until Ctrl-C.")
 @poll_option
 @click.option(
     "--install",
     is_flag=True,
-    help="Set up a SessionEnd hook of Claude Code and an hourly run; shows them and asks first.",
+    help="Set up a Claude Code SessionEnd hook and an hourly run, after confirmation.",
 )
-@click.option("--uninstall", is_flag=True, help="Take away what --install set up.")
-@click.option("--yes", is_flag=True, help="With --install and --uninstall: do not ask.")
-@click.option("--quiet", is_flag=True, help="Print nothing but what went wrong.")
+@click.option("--uninstall", is_flag=True, help="Remove what --install set up.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation of --install and --uninstall.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
 @click.option(
     "--hook",
     is_flag=True,
-    help="For Claude Code's hook: keep the session that stdin tells of; print nothing.",
+    help="For the Claude Code hook: keep the session named on stdin, print nothing.",
 )
 def command(what: str | None, homes: tuple[str, ...], **options: Any) -> int:
-    """Keep copies of what agents did, so that it is there when their own files are not.
+    """Keep copies of sessions, so they outlive Claude Code's cleanup.
 
-    Claude Code deletes sessions after 30 days. What is kept stays: compressed, verified, found by
-    search and counted by cost like the rest. The agents' own files are only read. --poll belongs to
-    --watch.
+    Claude Code deletes sessions after 30 days. Kept copies are compressed and verified, and search
+    and cost include them. The agents' own files are only read.
     """
-    _check(what, options)
+    _check_options(what, options)
     if options["hook"]:
-        return _from_hook()
+        return _keep_from_hook()
+    as_json = options["as_json"]
     if what == "status":
-        from turnlog.cli.views.keep import show_status
-
-        return show_status(homes, as_json=options["as_json"])
+        return _status(homes, as_json=as_json)
     if options["install"] or options["uninstall"]:
-        do = install if options["install"] else uninstall
-        return do(homes, is_agreed=options["yes"], as_json=options["as_json"])
-    from turnlog.formats import all_homes
+        change = _install if options["install"] else _uninstall
+        return change(homes, is_confirmed=options["yes"], as_json=as_json)
+    from turnlog.api.homes import all_homes
 
     found = all_homes(homes)
     if options["watch"]:
-        return _watch(found, options["poll"], quiet=options["quiet"], as_json=options["as_json"])
-    return _keep(found, options["session"], quiet=options["quiet"], as_json=options["as_json"])
+        return _watch(found, options["poll"], quiet=options["quiet"], as_json=as_json)
+    return _keep(found, options["session"], quiet=options["quiet"], as_json=as_json)
 
 
-def _check(what: str | None, options: dict[str, Any]) -> None:
-    """Refuse options that mean several things at once."""
+def _check_options(what: str | None, options: dict[str, Any]) -> None:
     modes = [f"--{name}" for name in ("watch", "install", "uninstall", "hook") if options[name]]
     modes += [what] if what else []
     if len(modes) > 1:
-        raise click.UsageError(f"{' and '.join(modes)} cannot be given together")
+        raise click.UsageError(f"{' and '.join(modes)} cannot be combined")
     mode = modes[0] if modes else ""
     for name, allowed in (
         ("yes", ("--install", "--uninstall")),
@@ -101,279 +105,415 @@ def _check(what: str | None, options: dict[str, Any]) -> None:
         ("quiet", ("", "--watch")),
     ):
         if options[name] and mode not in allowed:
-            raise click.UsageError(f"--{name} means nothing here")
+            needed = " or ".join(filter(None, allowed))
+            without = f"without {needed}" if not mode else f"with {mode}"
+            raise click.UsageError(f"--{name} cannot be used {without}")
 
 
 def _keep(homes: tuple[Home, ...], session: str | None, *, quiet: bool, as_json: bool) -> int:
-    from turnlog.cli.index_access import bar
-    from turnlog.cli.views.keep import document, show_problems, show_run
-    from turnlog.keep.copies.keep import keep
+    from turnlog.api.keep import keep, keep_document
+    from turnlog.cli.terminal.progress import bar
 
     began = time.monotonic()
     with bar("keeping") as progress:
-        run = keep(homes, sessions=_named(homes, session), progress=progress)
+        run = keep(homes, session, progress=progress)
     elapsed = time.monotonic() - began
     if as_json:
-        show_json(document(run, elapsed))
+        show_json(keep_document(run, elapsed))
     elif quiet:
-        show_problems(run)
+        _show_problems(run)
     else:
-        show_run(run, elapsed)
+        _show_run(run, elapsed)
     return 1 if run.problems else 0
 
 
-def _named(homes: tuple[Home, ...], name: str | None) -> frozenset[str | None] | None:
-    """Return the one session to keep, by the beginning of its id."""
-    if name is None:
-        return None
-    from turnlog.sessions.session import Session
+def _show_run(run: KeepRun, elapsed_seconds: float) -> None:
+    from turnlog.cli.terminal.console import console, counted, log_name, show_some
 
-    return frozenset({Session.find(homes, name).id})
+    out = console()
+    took = f"[dim]({elapsed_seconds:.1f} s)[/]"
+    if not run.files:
+        _show_nothing(out)
+    elif not run.copied:
+        out.print(f"Nothing new in {counted(run.files, 'file')} {took}")
+    else:
+        out.print(f"{_summary(run)} {took}")
+        if run.without_log:
+            count = counted(len(run.without_log), "session")
+            out.print(f"[dim]including subagent logs of {count} without a main log[/]")
+    lines = [
+        f"[yellow]rewritten:[/] {log_name(path)} [dim](the earlier copy stays)[/]"
+        for path in run.begun_anew
+    ]
+    show_some(out, lines, _SHOWN)
+    _show_problems(run)
+
+
+def _show_nothing(out: Console) -> None:
+    from turnlog.cli.terminal.empty_results import show_hint
+
+    out.print("Nothing to keep yet.")
+    show_hint(out, ())
+
+
+def _show_problems(run: KeepRun) -> None:
+    for problem in run.problems[:_SHOWN]:
+        click.echo(f"not kept: {inert(str(problem.path))}: {inert(problem.reason)}", err=True)
+    if len(run.problems) > _SHOWN:
+        click.echo(f"… and {len(run.problems) - _SHOWN:,} more (--json lists all)", err=True)
+
+
+def _summary(run: KeepRun) -> str:
+    from turnlog.cli.terminal.console import counted, size
+
+    what = counted(run.copied, "file")
+    if with_log := len(run.sessions) - len(run.without_log):
+        what += f" of {counted(with_log, 'session')}"
+    return f"Kept {what}: {size(run.read_bytes)} read, {size(run.written_bytes)} on disk"
 
 
 def _watch(homes: tuple[Home, ...], poll: float | None, *, quiet: bool, as_json: bool) -> int:
     import threading
 
-    from turnlog.cli.index_access import bar
-    from turnlog.cli.views.keep import Watched
-    from turnlog.keep.copies.watch import watch
+    from turnlog.api.keep import watch
+    from turnlog.cli.terminal.progress import bar
 
     stop = threading.Event()
-    shown = Watched(as_json=as_json, quiet=quiet)
-    restore = _until_ended(stop)
+    reporter = _WatchReporter(as_json=as_json, quiet=quiet)
+    restore = _stop_on_signal(stop)
     try:
-        with ExitStack() as first:  # Only the first run may take so long that a bar is of use.
+        with ExitStack() as first:  # Only the first run is long enough for a progress bar.
             progress = first.enter_context(bar("keeping"))
 
-            def tell(run: KeepRun) -> None:
+            def report(run: KeepRun) -> None:
                 first.close()
-                shown.show(run)
+                reporter.show(run)
 
             watch(
                 homes,
-                on_run=tell,
-                on_failure=shown.tell,
+                on_run=report,
+                on_failure=reporter.show_error,
                 stop=stop,
                 poll=poll,
                 progress=progress,
             )
     finally:
         restore()
-    return 1 if shown.problems else 0
+    return 1 if reporter.problems else 0
 
 
-def _until_ended(stop: threading.Event) -> Callable[[], None]:
-    """Let Ctrl-C or a service's end lead to a last keeping; a second one ends it at once."""
-    signals = [signal.SIGINT, signal.SIGTERM]
-    before = {each: signal.getsignal(each) for each in signals}
+class _WatchReporter:
+    """Print the runs of ``keep --watch``, each problem once."""
 
-    def ended(_signal: int, _frame: object) -> None:
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+        self._as_json, self._quiet = as_json, quiet
+        self._is_first = True
+        self.problems: set[str] = set()
+
+    def show(self, run: KeepRun) -> None:
+        new = [problem for problem in run.problems if str(problem.path) not in self.problems]
+        self.problems |= {str(problem.path) for problem in new}
+        is_first, self._is_first = self._is_first, False
+        if self._as_json:
+            if not self._quiet and (run.copied or new or is_first):
+                import msgspec
+
+                from turnlog.api.keep import keep_document
+
+                data = msgspec.json.encode(keep_document(run))
+                sys.stdout.buffer.write(inert_json(data) + b"\n")
+                sys.stdout.flush()
+            return
+        for problem in new:
+            click.echo(f"not kept: {inert(str(problem.path))}: {inert(problem.reason)}", err=True)
+        if run.copied and not self._quiet:
+            click.echo(f"{datetime.now():%H:%M:%S}  {_summary(run)}")  # noqa: DTZ005 - For people.
+        if is_first and not self._quiet and sys.stderr.isatty():
+            click.echo("watching for changes; press Ctrl-C to stop", err=True)
+
+    def show_error(self, error: LogError) -> None:
+        """Print an error; the run is tried again."""
+        click.echo(f"error: {inert(error.message)}", err=True)
+        if hint := hint_of(error):
+            click.echo(f"hint: {inert(hint)}", err=True)
+
+
+def _stop_on_signal(stop: threading.Event) -> Callable[[], None]:
+    """Finish with a last run on SIGINT or SIGTERM; a second signal ends the process at once."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def on_signal(_signal: int, _frame: object) -> None:
         stop.set()
         restore()
 
     def restore() -> None:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    for each in signals:
-        signal.signal(each, ended)
+    for number in before:
+        signal.signal(number, on_signal)
     return restore
 
 
-def _from_hook() -> int:
-    """Keep the session that Claude Code says has ended; whatever happens, nobody is bothered.
+def _keep_from_hook() -> int:
+    """Keep the session that Claude Code names on stdin; never fail.
 
-    It is done by a process of its own, which goes on if Claude Code does not wait for this one.
+    A child process does the work, so that it continues if Claude Code does not wait.
     """
     if sys.stdin.isatty():
-        raise click.UsageError("--hook reads what Claude Code tells its hooks on stdin")
-    told = sys.stdin.buffer.read(_HOOK_LIMIT_BYTES)
+        raise click.UsageError("--hook reads the input of a Claude Code hook from stdin")
+    from turnlog.api.keep import keep_ended_session
+
+    data = sys.stdin.buffer.read(_HOOK_LIMIT_BYTES)
     if not hasattr(os, "fork"):
-        _keep_told(told)
+        keep_ended_session(data)
         return 0
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         with suppress(BaseException):
             os.setsid()
-            nowhere = os.open(os.devnull, os.O_RDWR)
+            null = os.open(os.devnull, os.O_RDWR)
             for fd in range(3):
-                os.dup2(nowhere, fd)
-            _keep_told(told)
+                os.dup2(null, fd)
+            keep_ended_session(data)
         os._exit(0)
     with suppress(OSError):
         os.waitpid(child, 0)
     return 0
 
 
-def _keep_told(told: bytes) -> None:
-    from turnlog.errors import TurnlogError
-    from turnlog.formats.supported import ended_session
-    from turnlog.keep.copies.keep import keep
-
-    session, homes = ended_session(told)
-    if session is not None:
-        with suppress(TurnlogError, OSError):
-            keep(homes, sessions=frozenset({session}))
-
-
-_WHEN = {
-    "claude": "At the end of each session",
-    "systemd": "Every hour, by systemd",
-    "launchd": "Every hour, by launchd",
-    "cron": "Every hour, by cron",
-    "none": "Every hour",
-}
-
-
-class StepRow(Struct, kw_only=True):
-    """What one place needs, or needed."""
-
-    kind: Literal["claude", "systemd", "launchd", "cron", "none"]
-    place: str
-    state: Literal["installed", "outdated", "missing", "refused"]
-    """How it was found."""
-    command: str
-    """What is run from there, or would be."""
-    writes: list[str]
-    removes: list[str]
-    runs: list[str]
-    reason: str
-    hint: str
-    notes: list[str]
-
-
-class InstallDocument(Struct, kw_only=True):
-    """What `turnlog keep --install --json` and `--uninstall --json` print."""
-
-    steps: list[StepRow]
-    done: bool
-    """False if nothing was changed, since nobody agreed with --yes."""
-
-
-def install(homes: tuple[str, ...], *, is_agreed: bool, as_json: bool) -> int:
-    """Have keeping done by itself, once somebody agreed."""
-    from turnlog.keep.schedule import install_steps, passing_place, program
+def _install(homes: tuple[str, ...], *, is_confirmed: bool, as_json: bool) -> int:
+    from turnlog.api.keep import install_steps, passing_place, program
 
     steps = install_steps(homes)
     if as_json:
-        return _as_document(steps, is_agreed=is_agreed)
+        return _apply_with_json(steps, is_confirmed=is_confirmed)
     from turnlog.cli.terminal.console import console, short_path
 
     out = console()
-    _show(out, steps, "already set up")
+    _show_steps(out, steps, "already set up")
     if cache := passing_place(program()):
-        out.print(f"[yellow]![/] turnlog runs from {short_path(cache)}, which may be cleaned up:")
-        out.print("  [dim]install it for good first, with pipx or uv tool[/]")
-    return _settle(out, steps, "Set this up?", is_agreed=is_agreed, done="Set up.")
+        out.print(f"[yellow]![/] turnlog runs from {short_path(cache)}, a temporary location:")
+        out.print("  [dim]install it permanently first, with pipx or uv tool[/]")
+    return _apply(out, steps, "Set this up?", is_confirmed=is_confirmed, done="Set up.")
 
 
-def uninstall(homes: tuple[str, ...], *, is_agreed: bool, as_json: bool) -> int:
-    """Take away what was set up, once somebody agreed."""
-    from turnlog.keep.schedule import uninstall_steps
+def _uninstall(homes: tuple[str, ...], *, is_confirmed: bool, as_json: bool) -> int:
+    from turnlog.api.keep import uninstall_steps
 
     steps = uninstall_steps(homes)
     if as_json:
-        return _as_document(steps, is_agreed=is_agreed)
+        return _apply_with_json(steps, is_confirmed=is_confirmed)
     from turnlog.cli.terminal.console import console
 
     out = console()
-    _show(out, steps, "left alone")
+    _show_steps(out, steps, "unchanged")
     if not steps:
         out.print("Nothing was set up.")
         return 0
-    return _settle(
-        out,
-        steps,
-        "Take this away?",
-        is_agreed=is_agreed,
-        done="Taken away. What is kept stays kept.",
-    )
+    done = "Removed. Kept copies stay."
+    return _apply(out, steps, "Remove this?", is_confirmed=is_confirmed, done=done)
 
 
-def _settle(out: Console, steps: list[Step], question: str, *, is_agreed: bool, done: str) -> int:
-    from turnlog.formats.settings_changes import carry_out
+def _apply(out: Console, steps: list[Step], question: str, *, is_confirmed: bool, done: str) -> int:
+    from turnlog.api.keep import apply_steps
 
     is_refused = any(step.state == "refused" for step in steps)
     if not any(step.deeds for step in steps):
         if not is_refused:
             out.print("Nothing to do.")
         return 1 if is_refused else 0
-    if not is_agreed:
-        if not sys.stdin.isatty():
-            click.echo("Nothing was changed.")
-            click.echo("hint: --yes does it without asking", err=True)
-            return 1
-        if not click.confirm(question):
-            click.echo("Nothing was changed.")
-            return 1
-    for step in steps:
-        carry_out(step)
+    can_ask = sys.stdin.isatty()
+    if not is_confirmed and not (can_ask and click.confirm(question)):
+        click.echo("Nothing was changed.")
+        if not can_ask:
+            click.echo("hint: use --yes to skip the confirmation", err=True)
+        return 1
+    apply_steps(steps)
     out.print(f"[green]✓[/] {done}")
     return 1 if is_refused else 0
 
 
-def _as_document(steps: list[Step], *, is_agreed: bool) -> int:
-    from turnlog.formats.settings_changes import carry_out
+def _apply_with_json(steps: list[Step], *, is_confirmed: bool) -> int:
+    from turnlog.api.keep import apply_steps, install_document
 
-    for step in steps if is_agreed else ():
-        carry_out(step)
-    show_json(InstallDocument(steps=[_row(step) for step in steps], done=is_agreed))
-    is_open = not is_agreed and any(step.deeds for step in steps)
+    if is_confirmed:
+        apply_steps(steps)
+    show_json(install_document(steps, done=is_confirmed))
+    is_open = not is_confirmed and any(step.deeds for step in steps)
     return 1 if is_open or any(step.state == "refused" for step in steps) else 0
 
 
-def _row(step: Step) -> StepRow:
-    from turnlog.formats.settings_changes import Remove, Run, Write
-
-    return StepRow(
-        kind=step.kind,
-        place=step.place,
-        state=step.state,
-        command=step.command,
-        writes=[str(deed.path) for deed in step.deeds if isinstance(deed, Write)],
-        removes=[str(deed.path) for deed in step.deeds if isinstance(deed, Remove)],
-        runs=[deed.line for deed in step.deeds if isinstance(deed, Run)],
-        reason=step.reason,
-        hint=step.hint,
-        notes=list(step.notes),
-    )
-
-
-def _show(out: Console, steps: list[Step], settled: str) -> None:
+def _show_steps(out: Console, steps: list[Step], unchanged: str) -> None:
     from turnlog.cli.terminal.console import safe, short_path
 
     for step in steps:
         place = short_path(step.place) if os.sep in step.place else safe(step.place)
         mark = "[red]✗[/]" if step.state == "refused" else "[bold]•[/]" if step.deeds else "✓"
-        rest = "" if step.deeds or step.state == "refused" else f"{settled}, "
-        where = "" if step.kind == "none" else f" [dim]({rest}{place})[/]"
-        out.print(f"{mark} [bold]{_WHEN[step.kind]}[/]{where}", soft_wrap=True)
+        state = "" if step.deeds or step.state == "refused" else f"{unchanged}, "
+        where = "" if step.kind == "none" else f" [dim]({state}{place})[/]"
+        schedule = _SCHEDULES[step.kind]
+        title = schedule[0].upper() + schedule[1:]
+        out.print(f"{mark} [bold]{title}[/]{where}", soft_wrap=True)
         if step.reason:
             out.print(f"  {safe(step.reason)}", soft_wrap=True)
         if step.hint:
             out.print(f"  [dim]hint: {safe(step.hint)}[/]", soft_wrap=True)
         for deed in step.deeds:
-            _show_deed(out, deed)
+            _show_change(out, deed)
         for note in step.notes:
             out.print(f"  [yellow]{safe(note)}[/]", soft_wrap=True)
     if steps:
         out.print()
 
 
-def _show_deed(out: Console, deed: Deed) -> None:
+def _show_change(out: Console, change: Deed) -> None:
+    from turnlog.api.keep import Remove, Write
     from turnlog.cli.terminal.console import safe, short_path
-    from turnlog.formats.settings_changes import Remove, Write
 
-    if isinstance(deed, Remove):
-        out.print(f"  remove {short_path(deed.path)}", soft_wrap=True)
+    if isinstance(change, Remove):
+        out.print(f"  delete {short_path(change.path)}", soft_wrap=True)
         return
-    if isinstance(deed, Write):
-        verb = "write " if deed.before is None else "change"
-        out.print(f"  {verb} {short_path(deed.path)}", soft_wrap=True)
+    if isinstance(change, Write):
+        verb = "create" if change.before is None else "change"
+        out.print(f"  {verb} {short_path(change.path)}", soft_wrap=True)
     else:
-        out.print(f"  run    {safe(deed.line)}", soft_wrap=True)
-    for line in deed.shown.splitlines():
+        out.print(f"  run    {safe(change.line)}", soft_wrap=True)
+    for line in change.shown.splitlines():
         out.print(f"         [cyan]{safe(line)}[/]" if line else "", soft_wrap=True)
-    if isinstance(deed, Write) and deed.copy_to is not None:
-        out.print(f"  copy   as it is now: {short_path(deed.copy_to)}", soft_wrap=True)
+    if isinstance(change, Write) and change.copy_to is not None:
+        out.print(f"  backup {short_path(change.copy_to)}", soft_wrap=True)
+
+
+def _status(homes: tuple[str, ...], *, as_json: bool) -> int:
+    """Print what is kept; return 1 if something is lost, or will be."""
+    from turnlog.api.keep import keep_status
+
+    now = datetime.now(UTC)
+    status = keep_status(homes, now=now)
+    if as_json:
+        show_json(status)
+    else:
+        from turnlog.cli.terminal.console import console
+
+        _show_status(console(), status, now)
+    is_lost = any(home.missing for home in status.homes)
+    return 1 if is_lost or any(not loss.is_kept for loss in status.losses) else 0
+
+
+def _show_status(out: Console, status: KeepStatus, now: datetime) -> None:
+    from turnlog.cli.terminal.console import safe, show_some, show_value
+
+    if not status.homes:
+        _show_nothing(out)
+        return
+    for label, lines in (
+        ("kept", _kept_lines(status)),
+        ("homes", [_home_line(home) for home in status.homes] if len(status.homes) > 1 else []),
+        ("last run", _run_lines(status, now)),
+        ("cleanup", _cleanup_lines(status)),
+        ("automatic", _installed_lines(status)),
+    ):
+        for number, line in enumerate(lines):
+            show_value(out, label if number == 0 else "", line, _LABEL)
+    problems = [f"[yellow]![/] {safe(problem)}" for problem in status.problems]
+    show_some(out, problems, _SHOWN, indent=" ", more="more (--json lists all)")
+
+
+def _kept_lines(status: KeepStatus) -> list[str]:
+    from turnlog.cli.terminal.console import counted, size
+
+    def total(name: str) -> int:
+        return sum(getattr(home, name) for home in status.homes)
+
+    missing = counted(total("missing"), "copy is", "copies are")
+    lost = [f"[red]✗[/] {missing} missing: [cyan]turnlog verify[/]"] if total("missing") else []
+    if not total("files"):
+        return lost or ["nothing yet: [cyan]turnlog keep[/]"]
+    what = f"{counted(total('files'), 'file')} of {counted(total('sessions'), 'session')}"
+    lines = [f"{what}, {size(total('size_bytes'))} in {size(total('packed_bytes'))} on disk"]
+    if gone := total("gone"):
+        lines.append(f"{counted(gone, 'session')} deleted at the source")
+    if older := total("older"):
+        lines.append(f"{counted(older, 'earlier generation')} of rewritten files")
+    return [*lines, *lost]
+
+
+def _home_line(home: HomeStatus) -> str:
+    from turnlog.cli.terminal.console import counted, short_path, size
+
+    gone = "" if home.is_there else " [yellow](gone)[/]"
+    figures = f"{counted(home.sessions, 'session')}, {size(home.packed_bytes)}"
+    return f"{short_path(home.home)}{gone} [dim]{figures}[/]"
+
+
+def _run_lines(status: KeepStatus, now: datetime) -> list[str]:
+    from turnlog.cli.terminal.console import counted, size
+
+    runs = [home.last_run_at for home in status.homes if home.is_there and home.last_run_at]
+    copied = [home.last_kept_at for home in status.homes if home.last_kept_at]
+    line = _ago(now, min(runs)) if runs else "never"
+    if copied and _ago(now, max(copied)) != line:
+        line += f"; last copy {_ago(now, max(copied))}"
+    behind = sum(home.behind_files for home in status.homes)
+    changed = sum(home.behind_bytes for home in status.homes)
+    if behind:
+        sessions = sum(home.behind_sessions for home in status.homes)
+        of = f" of {counted(sessions, 'session')}" if sessions else ""
+        what = f"{counted(behind, 'new or changed file')}{of} not kept yet"
+        return [line, f"[yellow]{what}[/] [dim]({size(changed)})[/]"]
+    if runs and not changed:
+        return [f"{line}; up to date"]
+    return [line]
+
+
+def _ago(now: datetime, then: datetime) -> str:
+    from turnlog.cli.terminal.console import age
+
+    return age(now, then).replace("now", "just now")
+
+
+def _cleanup_lines(status: KeepStatus) -> list[str]:
+    from turnlog.api.keep import LossCount
+    from turnlog.cli.terminal.console import counted
+
+    periods = sorted({home.cleanup_days for home in status.homes if home.cleanup_days is not None})
+    if not periods:
+        return []
+    days = " or ".join(f"{period:,}" for period in periods)
+    within = f"within {status.within_days:g} days"
+    rule = f"Claude Code deletes files that have not changed for {days} days"
+    if not status.losses:
+        return [rule, f"nothing will be deleted {within}"]
+    lost = [loss for loss in status.losses if not loss.is_kept]
+    count = LossCount.of(status.losses)
+    total = counted(count.sessions, "session")
+    if count.subagents:
+        total += f" and {counted(count.subagents, 'subagent log')}"
+    if not lost:
+        return [rule, f"{total} will be deleted {within}, [green]all kept[/]"]
+    which = "not" if len(lost) == len(status.losses) else f"{len(lost):,} of them not"
+    return [rule, f"{total} will be deleted {within}, [red]{which} kept:[/] [cyan]turnlog keep[/]"]
+
+
+def _installed_lines(status: KeepStatus) -> list[str]:
+    lines = [_installed_line(installed) for installed in status.installed]
+    if any(installed.state in ("missing", "outdated") for installed in status.installed):
+        lines.append("[dim]hint: turnlog keep --install sets it up[/]")
+    return lines
+
+
+def _installed_line(installed: Installed) -> str:
+    from turnlog.cli.terminal.console import safe, short_path
+
+    schedule, place = _SCHEDULES[installed.kind], installed.place
+    place = short_path(place) if place.startswith("/") else safe(place)
+    notes = "".join(f" [yellow]({safe(note)})[/]" for note in installed.notes)
+    if installed.state == "installed":
+        return f"[green]✓[/] {schedule} [dim]({place})[/]{notes}"
+    if installed.state == "outdated":
+        return f"[yellow]![/] {schedule}, but with another command [dim]({place})[/]{notes}"
+    reason = "" if installed.state == "missing" else f": {safe(installed.reason)}"
+    where = "" if installed.kind == "none" else f" [dim]({place})[/]"
+    return f"[dim]✗[/] not {schedule}{reason}{where}{notes}"

@@ -1,136 +1,104 @@
-"""``turnlog restore``: what was kept, put back so that its agent goes on with it."""
+"""``turnlog restore``: restore sessions from kept copies."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from datetime import datetime
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct, field
 
+from turnlog.api.restore import (
+    KeptSelection,
+    RestorableRow,
+    Restored,
+    RestoredFile,
+    RestoreDocument,
+    RestoreOutcome,
+    find_kept,
+    list_restorable,
+    restore_kept,
+)
 from turnlog.cli.hints import hint_of
 from turnlog.cli.options import (
     csv_option,
+    home_arguments,
     home_option,
     json_option,
     show_json,
     since_option,
     until_option,
 )
-from turnlog.errors import TurnlogError, UsageError
-from turnlog.keep.restore.restorable import (
-    Generation,
-    Mirror,
-    Restorable,
-    all_mirrors,
-    find_restorable,
-    generations_of,
-    mirrors,
+from turnlog.cli.terminal.console import (
+    age,
+    console,
+    counted,
+    safe,
+    short_path,
+    show_some,
+    size,
+    titled,
+    when,
 )
-from turnlog.keep.restore.restore import (
-    Refused,
-    Restored,
-    RestoredFile,
-    RestoreOutcome,
-    note_restored,
-    restore,
-    restore_each,
-    restore_rest,
-    select_copies,
-)
+from turnlog.cli.terminal.output import fixed_table
+from turnlog.cli.terminal.progress import progress
+from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
-    from turnlog.keep.restore.restore_files import Advance
+    from rich.console import Console
 
-
-class RestoreDocument(Struct, kw_only=True):
-    """What `turnlog restore --json` prints."""
-
-    restored: list[Restored] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-    """Sessions that could not be restored, and why."""
-    others: list[RestoredFile] = field(default_factory=list)
-    """With --all: what belongs to no session alone, such as the prompts' history."""
-
-
-class PartRow(Struct, kw_only=True):
-    """A part of a session, and of which generations there are copies."""
-
-    name: str
-    size_bytes: int | None
-    generations: list[int]
-
-
-class RestorableRow(Struct, kw_only=True):
-    """A session that can be restored."""
-
-    id: str
-    project: str | None
-    title: str | None
-    last_active_at: datetime | None
-    home: str
-    keeping: str
-    """``kept`` if it is in its home as well, ``restorable`` if it is gone from there; ``live`` and
-    ``gone`` if its copy is missing."""
-    files: int
-    size_bytes: int
-    generations: list[Generation]
-    parts: list[PartRow] | None = None
-    """What it consists of, if it was asked for by name."""
-
-
-class RestorableDocument(Struct, kw_only=True):
-    """What `turnlog restore --list --json` prints."""
-
-    sessions: list[RestorableRow]
-    next: int | None = None
+_MARKS = {"restorable": "[yellow]↺[/]", "kept": "[green]✓[/]"}
+_MISSING = "[red]✗[/]"
+_SHOWN = 20
+_SHOWN_FILES = 5
 
 
 @click.command(
     name="restore",
     epilog="""\b
 Examples:
-  turnlog restore --list               which sessions can be restored
-  turnlog restore 5f0c                 put that one back; then claude --resume finds it
-  turnlog restore 5f0c --project .     the same, to go on in this directory
-  turnlog restore --all                everything that is gone, after a home was lost
-  turnlog restore --from ~/old/app --project ~/new/app   a project that has moved
-  turnlog restore --since 30d --to ~/spare/.claude       into another home
-  turnlog restore 5f0c --list          its generations and its parts
-  turnlog restore 5f0c --generation 1 --to ~/then       as it was before it was rewritten
-  turnlog restore 5f0c --replace       a log that was emptied or cut, made whole again
-Exit code: 0 all is there, 1 not all of it or nothing was found, 2 a mistake, 3 a failure.""",
+  turnlog restore --list               list the sessions that can be restored
+  turnlog restore 5f0c                 restore a session; then claude --resume finds it
+  turnlog restore 5f0c --project .     restore it into this directory
+  turnlog restore --all                restore everything that was deleted
+  turnlog restore --from ~/old/app --project ~/new/app   move a project
+  turnlog restore --since 30d --to ~/spare/.claude       restore into another home
+  turnlog restore 5f0c --list          list the generations and files of a session
+  turnlog restore 5f0c --generation 1 --to ~/then        restore it as it was before a rewrite
+  turnlog restore 5f0c --replace       replace a log that lost records
+Exit codes: 0 success, 1 nothing found or not everything restored, 2 usage error, 3 failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[SESSION]...")
 @home_option
 @json_option
 @csv_option
-@click.option("--all", "everything", is_flag=True, help="All sessions, and all else that was kept.")
+@click.option("--all", "everything", is_flag=True, help="Restore everything that was kept.")
 @click.option("--from", "worked_in", metavar="DIR", help="Sessions that worked in DIR or below it.")
 @since_option
 @until_option
 @click.option(
     "--project",
     metavar="DIR",
-    help="Where they go on from now on. Their directory under projects/ and the working "
-    "directory in their records change, and nothing else.",
+    help="Move the sessions to DIR: changes their directory under projects/ and the working "
+    "directory in their records.",
 )
-@click.option("--to", metavar="HOME", help="The home to restore into.  [default: its own]")
+@click.option("--to", metavar="HOME", help="Restore into this home.  [default: the original]")
 @click.option(
     "--generation",
     type=click.IntRange(min=1),
-    help="What the log was before it was rewritten; --list shows which there are.",
+    help="Restore the log as it was before a rewrite; --list shows the generations.",
 )
-@click.option("--only", metavar="NAME", help="One part of a session, as --list SESSION calls it.")
+@click.option("--only", metavar="NAME", help="Restore one file, named as by --list SESSION.")
 @click.option(
     "--replace",
     is_flag=True,
-    help="Set a log aside that holds less than was kept, and put the kept copy in its place.",
+    help="Replace logs that have fewer records than their kept copy; the old log is renamed.",
 )
-@click.option("--partial", is_flag=True, help="Leave out what does not read back, not all of it.")
-@click.option("--list", "is_list", is_flag=True, help="Show what can be restored; change nothing.")
+@click.option("--partial", is_flag=True, help="Skip unreadable copies instead of failing.")
+@click.option("--list", "is_list", is_flag=True, help="List what can be restored.")
 def command(
     names: tuple[str, ...],
     homes: tuple[str, ...],
@@ -144,42 +112,42 @@ def command(
     until: datetime | None,
     **how: Any,
 ) -> int:
-    """Put kept sessions back to where their agent finds them.
+    """Restore kept sessions to where their agent finds them.
 
-    SESSION is the beginning of a session's id, or "latest". A file that is there and differs is
-    never overwritten: then nothing of that session is written. A session that is archived and gone
-    from its home is restored in the same way. --since and --until go by its latest record.
+    SESSION is the beginning of a session ID, or "latest". Existing files that differ are never
+    overwritten: the session is then not restored at all. Archived sessions can be restored, too.
+    --since and --until select by the latest record.
 
-    With --replace, a log that lacks records of its kept copy becomes NAME.replaced-TIME, and the
-    copy takes its place. Records that were appended after the loss follow it.
+    With --replace, a log that lacks records of its kept copy is renamed to NAME.replaced-TIME and
+    the copy takes its place. Records that were appended after the loss are added to it.
     """
     is_narrowed = any(each is not None for each in (worked_in, since, until))
-    _check(names, everything=everything, is_narrowed=is_narrowed, is_list=is_list, **how)
+    _check_options(names, everything=everything, is_narrowed=is_narrowed, is_list=is_list, **how)
     if as_csv and not is_list:
-        raise UsageError("--csv is for --list", hint="--json tells what was restored")
-    sessions, from_mirrors = _chosen(names, homes, worked_in, since, until)
+        raise UsageError("--csv only works with --list", hint="use --json")
+    selection = find_kept(names, homes, worked_in=worked_in, since=since, until=until)
     if is_list:
-        return _list(sessions, with_parts=bool(names), as_json=as_json, as_csv=as_csv)
-    sessions = select_copies(
-        sessions, project=how["project"], generation=how["generation"], only=how["only"]
-    )
-    one = sessions[0] if len(names) == len(sessions) == 1 else None
-    _check_one_project(sessions, how["project"])
-    document = _restored(
-        sessions, one, from_mirrors if everything else [], though_moved=bool(names), **how
-    )
-    if not any(how[name] for name in ("to", "project", "generation")):
-        note_restored(document.restored)
+        return _list(selection, as_json=as_json, as_csv=as_csv)
+    size_bytes = sum(session.size_bytes for session in selection.sessions)
+    with progress("restoring", 2 * size_bytes) as advance:
+        document = restore_kept(
+            selection, everything=everything, advance=advance, hint_of=hint_of, **how
+        )
     if as_json:
         show_json(document)
     else:
-        from turnlog.cli.views.restore import show
+        _show(document, how["to"])
+    files = [file for row in document.restored for file in row.files] + document.others
+    is_partial = any(
+        file.outcome in {RestoreOutcome.LEFT, RestoreOutcome.BROKEN} or file.detail is not None
+        for file in files
+    )
+    is_done = bool(document.restored or document.others) and not document.refused
+    is_lacking = any(row.lacking for row in document.restored)
+    return 0 if is_done and not is_partial and not is_lacking else 1
 
-        show(document, how["to"])
-    return _exit_code(document)
 
-
-def _check(
+def _check_options(
     names: tuple[str, ...],
     *,
     everything: bool,
@@ -191,200 +159,204 @@ def _check(
     replace: bool,
     **_how: Any,
 ) -> None:
-    """Refuse what contradicts itself before anything is read."""
     if names and (everything or is_narrowed):
         raise UsageError(
-            "sessions are named one by one, or by --all, --from, --since and --until",
-            hint="choose one way",
+            "SESSION cannot be combined with --all, --from, --since or --until",
+            hint="name sessions or use options, not both",
         )
     if everything and is_narrowed:
         raise UsageError(
-            "--all is everything", hint="leave out --all, or --from, --since and --until"
+            "--all cannot be combined with --from, --since or --until", hint="drop --all"
         )
     if not (names or everything or is_narrowed or is_list):
         raise UsageError(
-            "restore what?", hint="name a session, or say --all; --list shows what there is"
+            "no session given", hint="name a session or use --all; --list shows what is kept"
         )
     if replace and project is not None:
-        raise UsageError(
-            "--replace puts a log back in its own project", hint="leave out --project or --replace"
-        )
+        raise UsageError("--replace and --project cannot be combined", hint="drop one of them")
     if (generation is not None or only is not None) and len(names) != 1 and not is_list:
         raise UsageError(
-            "--generation and --only are of one session", hint="name the session, and only that"
+            "--generation and --only need exactly one session", hint="name the session"
         )
 
 
-def _chosen(
-    names: tuple[str, ...],
-    homes: tuple[str, ...],
-    worked_in: str | None,
-    since: datetime | None,
-    until: datetime | None,
-) -> tuple[list[Restorable], list[Mirror]]:
-    """Find the sessions that are meant, the one that was active last first."""
-    from turnlog.formats import all_homes
-
-    found_homes = all_homes(homes)
-    among = mirrors(found_homes) if homes or not names else all_mirrors(found_homes)
-    if names:
-        found = [find_restorable(among, name) for name in names]
-        return [copy for session in found for copy in session.everywhere], among
-    sessions = [session for mirror in among for session in mirror.restorables]
-    if worked_in is not None:
-        places = {_text(os.path.abspath(worked_in)), _text(os.path.realpath(worked_in)), worked_in}
-        sessions = [each for each in sessions if _is_within(each.project, places)]
-    if since is not None:
-        sessions = [each for each in sessions if each.last_active_at >= since]
-    if until is not None:
-        sessions = [each for each in sessions if each.last_active_at < until]
-    return sorted(sessions, key=lambda each: each.recency, reverse=True), among
-
-
-def _text(path: str) -> str:
-    return path.encode(errors="replace").decode()
-
-
-def _is_within(project: str | None, places: Iterable[str]) -> bool:
-    if project is None:
-        return False
-    tops = [top for place in places if (top := place.rstrip("/\\"))]
-    return any(project == top or project.startswith((top + "/", top + "\\")) for top in tops)
-
-
-def _check_one_project(sessions: list[Restorable], project: str | None) -> None:
-    """Refuse to have sessions of several projects go on in one directory."""
-    if project is None or len(sessions) < 2:
-        return
-    worked_in = sorted({each.project for each in sessions if each.project is not None})
-    tops = [each for each in worked_in if not _is_within(each, set(worked_in) - {each})]
-    if len(tops) > 1:
-        raise UsageError(
-            f"these sessions worked in {len(tops)} projects, and --project names one",
-            hint="say which project is meant with --from DIR",
-        )
-
-
-def _restored(
-    sessions: list[Restorable],
-    one: Restorable | None,
-    all_of: list[Mirror],
-    *,
-    project: str | None,
-    to: str | None,
-    generation: int | None,
-    only: str | None,
-    partial: bool,
-    replace: bool,
-    though_moved: bool,
-) -> RestoreDocument:
-    from turnlog.cli.terminal.progress import progress
-
-    document = RestoreDocument()
-    size = 2 * sum(each.size_bytes for each in sessions)
-    with progress("restoring", size) as advance:
-        if one is not None:
-            done = restore(
-                one,
-                to=to,
-                project=project,
-                generation=generation,
-                only=only,
-                partial=partial,
-                replace=replace,
-                advance=advance,
-            )
-            document.restored.append(done)
-            return document
-        for each in restore_each(
-            sessions,
-            to=to,
-            project=project,
-            generation=generation,
-            partial=partial,
-            replace=replace,
-            though_moved=though_moved,
-            advance=advance,
-            hint_of=hint_of,
-        ):
-            if isinstance(each, Refused):
-                document.refused.append(each)
-            else:
-                document.restored.append(each)
-        _add_others(document, all_of, to, advance)
-    return document
-
-
-def _add_others(
-    document: RestoreDocument, all_of: list[Mirror], to: str | None, advance: Advance
-) -> None:
-    for mirror in all_of:
-        document.others += restore_rest(mirror, to=to, advance=advance)
-
-
-def _exit_code(document: RestoreDocument) -> int:
-    if document.refused or not (document.restored or document.others):
-        return 1
-    files = [file for each in document.restored for file in each.files] + document.others
-    not_all = any(
-        file.outcome in {RestoreOutcome.LEFT, RestoreOutcome.BROKEN} or file.detail is not None
-        for file in files
-    )
-    return 1 if not_all or any(each.lacking for each in document.restored) else 0
-
-
-def _list(sessions: list[Restorable], *, with_parts: bool, as_json: bool, as_csv: bool) -> int:
-    if not with_parts:  # One that was named is listed whatever it is.
-        sessions = [each for each in sessions if not each.is_subagent]
-    rows = [_row(each, with_parts=with_parts) for each in sessions]
+def _list(selection: KeptSelection, *, as_json: bool, as_csv: bool) -> int:
+    document = list_restorable(selection)
     if as_json:
-        show_json(RestorableDocument(sessions=rows))
+        show_json(document)
     elif as_csv:
         from turnlog.cli.terminal.output import show_csv
 
-        show_csv(RestorableRow, rows)
+        show_csv(RestorableRow, document.sessions)
     else:
-        from turnlog.cli.views.restore import show_list
-
-        show_list(rows, with_parts=with_parts)
-    return 0 if rows else 1
+        _show_list(document.sessions, with_parts=bool(selection.names))
+    return 0 if document.sessions else 1
 
 
-def _row(session: Restorable, *, with_parts: bool) -> RestorableRow:
-    parts = None
+def _show(document: RestoreDocument, to: str | None) -> None:
+    out = console()
+    if not (document.restored or document.refused or document.others):
+        out.print("No kept session matches.")
+        out.print("[dim]hint: turnlog restore --list lists kept sessions[/]")
+        return
+    is_single = len(document.restored) + len(document.refused) == 1
+    changed = [
+        row
+        for row in document.restored
+        if is_single or row.written or row.lacking or _is_broken(row)
+    ]
+    times = Counter(row.session for row in document.restored)
+    for row in changed[:_SHOWN]:
+        _show_session(out, row, with_path=times[row.session] > 1)
+    if len(changed) > _SHOWN:
+        out.print(f"  [dim]… and {len(changed) - _SHOWN:,} more[/]")
+    for refused in document.refused[:_SHOWN]:
+        out.print(f"[red]✗[/] {safe(refused.reason)}", soft_wrap=True)
+        out.print(f"    [dim]hint: {safe(refused.hint)}[/]")
+    if len(document.refused) > _SHOWN:
+        out.print(f"  [dim]… and {len(document.refused) - _SHOWN:,} more[/]")
+    _show_files(out, document.others)
+    if not is_single:
+        _show_totals(out, document)
+    elif document.restored:
+        _show_resume_command(out, document.restored[0], to)
+
+
+def show_lacking(out: Console, records: int, session: str, homes: Sequence[str] = ()) -> None:
+    """Print that a log has fewer records than its kept copy, and how to restore them."""
+    line = shlex.join(["turnlog", "restore", session, "--replace", *home_arguments(homes)])
+    out.print(f"  [red]✗[/] has less than was kept: {counted(records, 'record')} missing")
+    out.print(f"    [dim]hint: to restore the copy: {safe(line)}[/]", soft_wrap=True)
+
+
+def _is_broken(row: Restored) -> bool:
+    """Return True if no file was written because copies are unreadable."""
+    return not row.written and any(file.outcome is RestoreOutcome.BROKEN for file in row.files)
+
+
+def _show_session(out: Console, row: Restored, *, with_path: bool) -> None:
+    counts = Counter(file.outcome for file in row.files)
+    done = {RestoreOutcome.WRITTEN, RestoreOutcome.REPLACED}
+    written = [file for file in row.files if file.outcome in done]
+    if written:
+        total = size(sum(file.size_bytes for file in written))
+        what = f"restored: {counted(len(written), 'file')}, {total}"
+        rest = counts[RestoreOutcome.THERE] + counts[RestoreOutcome.NEWER]
+        what += f" [dim]({rest:,} already there)[/]" if rest else ""
+    elif _is_broken(row):
+        what = "not restored: the copies of its missing files are unreadable"
+    else:
+        what = "is already there; nothing was written"
+    mark = _MISSING if _is_broken(row) else "[green]✓[/]"
+    out.print(f"{mark} [bold]{safe(row.session)}[/] {what}")
+    if with_path and row.path is not None:
+        out.print(f"    [dim]{short_path(row.path)}[/]", soft_wrap=True)
+    if row.moved:
+        where = short_path(row.project or "")
+        out.print(f"    working directory of {counted(row.moved, 'record')} changed to {where}")
+    if row.elsewhere:
+        records = counted(row.elsewhere, "record")
+        out.print(f"    [dim]{records} from other directories unchanged[/]")
+    for file in row.files:
+        if file.aside is not None:
+            out.print(f"    original log: {short_path(file.aside)}", soft_wrap=True)
+            if file.carried:
+                records = counted(file.carried, "newer record")
+                out.print(f"    {records} of it appended to the kept copy")
+    if row.lacking:
+        show_lacking(out, row.lacking, row.session)
+    if counts[RestoreOutcome.NEWER]:
+        out.print("    [dim]a log with newer records than its copy was not changed[/]")
+    _show_files(out, row.files)
+
+
+def _show_files(out: Console, files: list[RestoredFile]) -> None:
+    """Print the files that were not restored in full."""
+    lines = []
+    for file in files:
+        if file.detail is not None:
+            colour = "red" if file.outcome is RestoreOutcome.BROKEN else "yellow"
+            word = "partial" if file.outcome is RestoreOutcome.WRITTEN else file.outcome.value
+            lines.append(f"[{colour}]{word}:[/] {safe(file.name)} [dim]{safe(file.detail)}[/]")
+    show_some(out, lines, _SHOWN_FILES, indent="    ")
+
+
+def _show_totals(out: Console, document: RestoreDocument) -> None:
+    written = sum(row.written > 0 for row in document.restored)
+    broken = sum(map(_is_broken, document.restored))
+    there = len(document.restored) - written - broken
+    failed = len(document.refused) + broken
+    others = sum(file.outcome is RestoreOutcome.WRITTEN for file in document.others)
+    parts = [f"{counted(written, 'session')} restored"]
+    parts += [f"{there:,} already there"] if there else []
+    parts += [f"[red]{failed:,} not restored[/]"] if failed else []
+    parts += [f"{counted(others, 'other file')} restored"] if others else []
+    out.print(", ".join(parts))
+
+
+def _show_resume_command(out: Console, row: Restored, to: str | None) -> None:
+    project = row.project
+    if row.path is None or row.path.endswith((".gz", ".zst")) or project is None:
+        return
+    if os.sep + "projects" + os.sep not in row.path:
+        return
+    if not os.path.isdir(project):
+        out.print(f"    its project directory does not exist: {short_path(project)}")
+        out.print("    [dim]hint: --project DIR restores it into another directory[/]")
+        return
+    home = f"CLAUDE_CONFIG_DIR={shlex.quote(row.home)} " if to is not None else ""
+    line = f"cd {shlex.quote(project)} && {home}claude --resume {row.session}"
+    out.print(f"    to resume: [bold]{safe(line)}[/]", soft_wrap=True)
+
+
+def _show_list(rows: list[RestorableRow], *, with_parts: bool) -> None:
+    out = console()
+    if not rows:
+        out.print("No kept copies yet.")
+        out.print("[dim]hint: turnlog keep copies all sessions[/]")
+        return
     if with_parts:
-        names = [*session.names, *(each for each in session.plans if each not in session.names)]
-        parts = [_part_row(session, name) for name in sorted(names)]
-    return RestorableRow(
-        id=session.id,
-        project=session.project,
-        title=_title(session),
-        last_active_at=session.last_active_at,
-        home=session.mirror.home,
-        keeping=session.keeping,
-        files=len(session.names),
-        size_bytes=session.size_bytes,
-        generations=generations_of(session),
-        parts=parts,
+        for row in rows:
+            _show_parts(out, row)
+        return
+    now = datetime.now(UTC)
+    widths = {"session": 8, "": 1, "active": 10, "size": 9}
+    table = fixed_table(widths, "title", out.width, right=("active", "size"), least=20)
+    for row in rows:
+        more = f" [dim]{len(row.generations)} generations[/]" if len(row.generations) > 1 else ""
+        table.add_row(
+            f"[bold]{safe(row.id[:8])}[/]",
+            _MARKS.get(row.keeping, _MISSING),
+            age(now, row.last_active_at),
+            size(row.size_bytes),
+            titled(row.title or row.project) + more,
+        )
+    out.print(table)
+    gone = sum(row.keeping == "restorable" for row in rows)
+    missing = sum(row.keeping not in _MARKS for row in rows)
+    deleted = f"[yellow]↺[/] {gone:,}" if gone else "0"
+    out.print(
+        f"[dim]{counted(len(rows) - missing, 'session')} kept, {deleted} deleted at the source[/]"
     )
+    if missing:
+        copies = counted(missing, "session without its copy", "sessions without their copies")
+        out.print(f"{_MISSING} {copies}: turnlog verify shows details")
+    out.print("[dim]hint: turnlog restore SESSION restores a session[/]")
 
 
-def _part_row(session: Restorable, name: str) -> PartRow:
-    copies = session.mirror.copies[name]
-    known = copies[-1].known
-    return PartRow(
-        name=name,
-        size_bytes=known.size_bytes if known is not None else None,
-        generations=[copy.generation for copy in copies],
-    )
-
-
-def _title(session: Restorable) -> str | None:
-    from turnlog.sessions.metadata import read_head_tail
-
-    try:
-        for name in session.mains[-1:]:
-            return read_head_tail(session.mirror.newest(name).path).summary.title
-    except (TurnlogError, OSError):
-        pass
-    return None
+def _show_parts(out: Console, row: RestorableRow) -> None:
+    out.print(f"[bold]{safe(row.id)}[/] {safe(row.title or '')}")
+    out.print(f"  project {short_path(row.project or 'unknown')}")
+    state = "deleted from" if row.keeping in {"restorable", "gone"} else "also in"
+    lost = "" if row.keeping in _MARKS else f"; {_MISSING} the copy of its log is missing"
+    out.print(f"  {state} {short_path(row.home)}{lost}")
+    for generation in row.generations:
+        kept = f"kept {when(generation.kept_at)}" if generation.kept_at else "kept"
+        latest = " [dim](latest)[/]" if generation.is_newest else ""
+        held = size(generation.size_bytes)
+        out.print(f"  generation {generation.generation}: {held}, {kept}{latest}")
+    for part in row.parts or ():
+        held = "" if part.size_bytes is None else size(part.size_bytes)
+        several = len(part.generations) > 1
+        more = f" [dim]generations {', '.join(map(str, part.generations))}[/]" if several else ""
+        out.print(f"  {held:>10}  {safe(part.name)}{more}", soft_wrap=True)

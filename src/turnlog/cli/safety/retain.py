@@ -1,14 +1,11 @@
-"""``turnlog retain``: which sessions have expired, and letting them go.
-
-How what has expired is shown, and why the rest stays.
-"""
+"""``turnlog retain``: move inactive sessions to the trash."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,29 +15,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
+    from rich.table import Table
 
-    from turnlog.formats import Home
-    from turnlog.keep.retention.expiry import ExpiredSession, Orphan
-    from turnlog.keep.retention.retention import RetentionReport
+    from turnlog.api.homes import Home
+    from turnlog.api.trash import ExpiredSession, Orphan, RetentionReport
+
+_SHOWN = 20
+_NAMED = 3
 
 
 @click.command(
     name="retain",
     epilog="""\b
 Examples:
-  turnlog retain                              what would go by config.toml, and why
-  turnlog retain --days 90 --write            move what is older to the trash
-  turnlog retain --home ~/.claude --orphans   what sessions that are gone left behind
+  turnlog retain                              show what would be deleted, and why
+  turnlog retain --days 90 --write            move sessions older than 90 days to the trash
+  turnlog retain --home ~/.claude --orphans   show files left behind by deleted sessions
 In config.toml:
   [retention]
-  enabled = true                              # off unless this says so
-  days = 30                                   # without a record for so long
-  grace_days = 30                             # so long it stays in the trash
-  archive_first = true                        # nothing goes without a kept copy
+  enabled = true                              # default: false
+  days = 30                                   # days since the last record
+  grace_days = 30                             # days in the trash before it can be purged
+  archive_first = true                        # delete only what has a kept copy
   [retention.projects."~/src/orchard"]
   never = true                                # or days = 90
-A setting that cannot be used means that nothing is deleted.
-Exit code: 0 done, 1 something could not be read or moved, 2 a mistake, 3 a failure.""",
+If a setting is invalid, nothing is deleted.
+Exit codes: 0 success, 1 something could not be read or moved, 2 usage error, 3 failure.""",
 )
 @click.option(
     "--home",
@@ -48,7 +48,7 @@ Exit code: 0 done, 1 something could not be read or moved, 2 a mistake, 3 a fail
     multiple=True,
     metavar="DIR",
     help="Directory where an agent keeps its sessions; repeatable.  "
-    "[default: turnlog's own; others only if they are named]",
+    "[default: turnlog's own home only]",
 )
 @json_option
 @csv_option
@@ -56,13 +56,13 @@ Exit code: 0 done, 1 something could not be read or moved, 2 a mistake, 3 a fail
     "--days",
     type=int,
     metavar="N",
-    help="Sessions without a record for N days expire; what a project's table says stays.",
+    help="Delete sessions without a record for N days; settings of a project take precedence.",
 )
 @project_option
-@click.option("--orphans", is_flag=True, help="Also what is left of sessions that are not there.")
 @click.option(
-    "--archive-first", is_flag=True, help="Keep a verified copy first; what has none stays."
+    "--orphans", is_flag=True, help="Include files left behind by sessions that no longer exist."
 )
+@click.option("--archive-first", is_flag=True, help="Delete only what has a verified kept copy.")
 @write_option
 def command(
     homes: tuple[str, ...],
@@ -75,18 +75,17 @@ def command(
     archive_first: bool,
     write: bool,
 ) -> int:
-    """Move sessions that nobody has used for long to the trash.
+    """Move inactive sessions to the trash.
 
-    Off unless config.toml turns it on, or --days is given. A session's age is that of its latest
-    record, not that of its files. What runs, is locked, pinned or was touched within the hour
-    stays. Kept copies stay, too; turnlog delete takes them along.
+    Off unless enabled in config.toml or called with --days. The age of a session is the age of its
+    latest record, not of its files. Sessions that are running, locked, pinned or changed within the
+    last hour are skipped. Kept copies stay; turnlog delete removes them as well.
     """
-    from turnlog.formats import Home, all_homes, find_homes, turnlog_home
-    from turnlog.keep.retention.retention import retain_configured
+    from turnlog.api.homes import Home, all_homes, turnlog_home
+    from turnlog.api.trash import ExpiredSession, homes_to_retain, retain_configured
 
     own = turnlog_home()
-    mine = (Home(own),) if own.is_dir() else ()
-    named = find_homes(homes) if homes else mine  # Agents' homes only if they are named.
+    named = homes_to_retain(homes)
     report = retain_configured(
         named,
         days=days,
@@ -101,98 +100,38 @@ def command(
         show_json(report)
     elif as_csv:
         from turnlog.cli.terminal.output import show_csv
-        from turnlog.keep.retention.expiry import ExpiredSession
 
         show_csv(ExpiredSession, report.sessions)
     else:
-        show(report, named or (Home(own),), own, with_orphans=orphans)
+        _show(report, named or (Home(own),), own, with_orphans=orphans)
     return 1 if report.problems else 0
 
 
-_TITLE_AT_LEAST = 16
-_SHOWN = 20
-_NAMED = 3
-
-
-def show(report: RetentionReport, homes: Sequence[Home], own: Path, *, with_orphans: bool) -> None:
-    """Say what goes or went, what stays and why."""
-    from turnlog.cli.terminal.console import console, counted, safe, short_path
+def _show(report: RetentionReport, homes: Sequence[Home], own: Path, *, with_orphans: bool) -> None:
+    from turnlog.cli.terminal.console import console, counted, safe, settings_file, short_path
 
     out = console()
     where = ", ".join(short_path(home) for home in homes)
     if not report.is_on and not with_orphans:
-        out.print("Retention is off: no session expires.")
-        out.print(f"[dim]hint: {_how_to_turn_on()}[/]", soft_wrap=True)
+        setting = f"\\[retention] enabled = true in {settings_file()}"
+        out.print("Retention is off: sessions never expire.")
+        out.print(f"[dim]hint: use --days 30 to run it once, or set {setting}[/]", soft_wrap=True)
         return
     if report.is_on:
         _show_sessions(out, report, where)
     if with_orphans:
         _show_orphans(out, report, where)
     if report.empty:
-        removed = "removed" if report.written else "would be removed"
+        removed = "deleted" if report.written else "would be deleted"
         out.print(f"{counted(len(report.empty), 'empty directory', 'empty directories')} {removed}")
     for problem in report.problems:
         path = short_path(problem.path)
         out.print(f"[yellow]•[/] {path} [dim]{safe(problem.reason)}[/]", soft_wrap=True)
-    _show_hint(out, report, homes, own)
-
-
-def _show_sessions(out: Console, report: RetentionReport, where: str) -> None:
-    from turnlog.cli.terminal.console import counted, safe, size
-
-    rows = report.sessions
-    total = size(sum(row.size_bytes for row in rows))
-    allowed = {row.days for row in rows}
-    long = f" without a record for {counted(min(allowed), 'day')}" if len(allowed) == 1 else ""
-    if rows and report.written:
-        done = f"{counted(len(rows), 'session')}{long} moved to the trash, {total}:"
-        out.print(f"[green]✓[/] {done}")
-    elif rows:
-        out.print(f"{counted(len(rows), 'session')}{long} would go to the trash, {total}:")
-    else:
-        out.print(f"No session has expired in {where}.", soft_wrap=True)
-    if rows:
-        out.print(_sessions(rows, out.width, with_allowed=len(allowed) > 1))
-    if report.spared:
-        out.print(f"{counted(len(report.spared), 'session')} old enough, but spared:")
-        reasons: dict[str, list[str]] = {}
-        for each in report.spared:
-            reasons.setdefault(each.reason, []).append(each.id[:8])
-        for reason, ids in reasons.items():
-            names = ", ".join(ids[:_NAMED])
-            more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
-            out.print(f"  {safe(reason)}: [bold]{safe(names)}[/]{more}", soft_wrap=True)
-    if report.young:
-        out.print(f"[dim]{counted(report.young, 'session')} not old enough[/]")
-
-
-def _show_orphans(out: Console, report: RetentionReport, where: str) -> None:
-    from turnlog.cli.terminal.console import counted, size
-
-    rows = report.orphans
-    if not rows:
-        out.print(f"[green]✓[/] No orphans in {where}.", soft_wrap=True)
-        return
-    total = size(sum(row.size_bytes for row in rows))
-    told = counted(sum(row.files for row in rows), "file")
-    whose = f"of {counted(len(rows), 'session')} that {'is' if len(rows) == 1 else 'are'} not there"
-    if report.written:
-        out.print(f"[green]✓[/] {told} {whose} moved to the trash, {total}:")
-    else:
-        out.print(f"{told} {whose} would go to the trash, {total}:")
-    out.print(_orphans(rows[:_SHOWN], out.width))
-    if len(rows) > _SHOWN:
-        out.print(f"[dim]… and {len(rows) - _SHOWN:,} more; --json lists them all[/]")
-
-
-def _show_hint(out: Console, report: RetentionReport, homes: Sequence[Home], own: Path) -> None:
-    from turnlog.cli.terminal.console import short_path
-
     if report.sessions or report.orphans or report.empty:
-        told = (
-            "turnlog trash shows it" if report.written else "nothing was changed; --write does it"
-        )
-        out.print(f"[dim]hint: {told}[/]")
+        hint = "turnlog trash lists them"
+        if not report.written:
+            hint = "nothing was changed; --write moves them to the trash"
+        out.print(f"[dim]hint: {hint}[/]")
     elif [os.fspath(home) for home in homes] == [os.fspath(own)]:
         out.print(
             f"[dim]hint: this is turnlog's own home, {short_path(own)}; name an agent's with"
@@ -201,39 +140,77 @@ def _show_hint(out: Console, report: RetentionReport, homes: Sequence[Home], own
         )
 
 
-def _how_to_turn_on() -> str:
-    from turnlog.cli.terminal.console import settings_file
+def _show_sessions(out: Console, report: RetentionReport, where: str) -> None:
+    from turnlog.cli.terminal.console import counted, safe, size
 
-    turn_on = f"\\[retention] enabled = true in {settings_file()} turns it on"
-    return f"--days 30 asks for once; {turn_on}"
+    rows = report.sessions
+    total = size(sum(row.size_bytes for row in rows))
+    limits = {row.days for row in rows}
+    inactive = f" inactive for {counted(min(limits), 'day')}" if len(limits) == 1 else ""
+    if rows and report.written:
+        done = f"{counted(len(rows), 'session')}{inactive} moved to the trash, {total}:"
+        out.print(f"[green]✓[/] {done}")
+    elif rows:
+        would = "would be moved to the trash"
+        out.print(f"{counted(len(rows), 'session')}{inactive} {would}, {total}:")
+    else:
+        out.print(f"No session has expired in {where}.", soft_wrap=True)
+    if rows:
+        out.print(_session_table(rows, out.width, with_limit=len(limits) > 1))
+    if report.spared:
+        out.print(f"{counted(len(report.spared), 'expired session')} skipped:")
+        reasons: dict[str, list[str]] = {}
+        for spared in report.spared:
+            reasons.setdefault(spared.reason, []).append(spared.id[:8])
+        for reason, ids in reasons.items():
+            names = ", ".join(ids[:_NAMED])
+            more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
+            out.print(f"  {safe(reason)}: [bold]{safe(names)}[/]{more}", soft_wrap=True)
+    if report.young:
+        out.print(f"[dim]{counted(report.young, 'session')} not expired[/]")
 
 
-def _sessions(rows: Sequence[ExpiredSession], width: int, *, with_allowed: bool) -> Any:
-    from rich.table import Table
+def _show_orphans(out: Console, report: RetentionReport, where: str) -> None:
+    from turnlog.cli.terminal.console import counted, size
 
+    rows = report.orphans
+    if not rows:
+        out.print(f"[green]✓[/] No orphaned files in {where}.", soft_wrap=True)
+        return
+    files = counted(sum(row.files for row in rows), "orphaned file")
+    sessions = counted(len(rows), "deleted session")
+    total = size(sum(row.size_bytes for row in rows))
+    if report.written:
+        out.print(f"[green]✓[/] {files} of {sessions} moved to the trash, {total}:")
+    else:
+        out.print(f"{files} of {sessions} would be moved to the trash, {total}:")
+    out.print(_orphan_table(rows[:_SHOWN], out.width))
+    if len(rows) > _SHOWN:
+        out.print(f"[dim]… and {len(rows) - _SHOWN:,} more; --json lists all[/]")
+
+
+def _session_table(rows: Sequence[ExpiredSession], width: int, *, with_limit: bool) -> Table:
     from turnlog.cli.browse.sessions import project_name
     from turnlog.cli.terminal.console import at_most, day, safe, size, titled
+    from turnlog.cli.terminal.output import fixed_table
 
-    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
     widest = at_most(20 if width >= 100 else 13, width)
     project = max(7, *(min(widest, len(project_name(row.project))) for row in rows))
-    # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
-    table.add_column("session", no_wrap=True, width=8)
-    table.add_column("last record", no_wrap=True, width=11)
-    table.add_column("days", justify="right", no_wrap=True, width=5)
-    if with_allowed:
-        table.add_column("allowed", justify="right", no_wrap=True, width=7)
-    table.add_column("size", justify="right", no_wrap=True, width=9)
-    table.add_column("project", no_wrap=True, overflow="ellipsis", width=project)
-    room = width - 8 - 11 - 5 - 9 - project - 10 - (9 if with_allowed else 0)
-    table.add_column("what it is about", no_wrap=True, overflow="ellipsis", max_width=max(1, room))
+    widths = {"session": 8, "last record": 11, "days": 5} | ({"limit": 7} if with_limit else {})
+    table = fixed_table(
+        {**widths, "size": 9, "project": project},
+        "title",
+        width,
+        right=("days", "limit", "size"),
+        least=1,
+    )
     for row in rows:
         last = day(row.last_active_at)
         table.add_row(
             f"[bold]{safe(row.id[:8])}[/]",
             f"[dim]{last}[/]" if row.is_from_files else last,
             f"{row.age_days:,}",
-            *([f"{row.days:,}"] if with_allowed else []),
+            *([f"{row.days:,}"] if with_limit else []),
             size(row.size_bytes),
             f"[cyan]{safe(project_name(row.project))}[/]",
             titled(row.title),
@@ -241,18 +218,12 @@ def _sessions(rows: Sequence[ExpiredSession], width: int, *, with_allowed: bool)
     return table
 
 
-def _orphans(rows: Sequence[Orphan], width: int) -> Any:
-    from rich.table import Table
-
+def _orphan_table(rows: Sequence[Orphan], width: int) -> Table:
     from turnlog.cli.terminal.console import age, safe, size
+    from turnlog.cli.terminal.output import fixed_table
 
-    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
-    table.add_column("session", no_wrap=True, width=8)
-    table.add_column("changed", justify="right", no_wrap=True, width=10)
-    table.add_column("files", justify="right", no_wrap=True, width=5)
-    table.add_column("size", justify="right", no_wrap=True, width=9)
-    room = max(_TITLE_AT_LEAST, width - 8 - 10 - 5 - 9 - 8)
-    table.add_column("what", no_wrap=True, overflow="ellipsis", max_width=room)
+    widths = {"session": 8, "changed": 10, "files": 5, "size": 9}
+    table = fixed_table(widths, "kind", width, right=("changed", "files", "size"))
     now = datetime.now(UTC)
     for row in rows:
         table.add_row(

@@ -1,100 +1,64 @@
-"""``turnlog verify``: whether what is kept can be had back.
-
-How ``turnlog verify`` shows what it found.
-"""
+"""``turnlog verify``: read kept copies and archives back and compare them."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
-from turnlog.cli.advanced.refresh import UnreadFile
-from turnlog.cli.options import csv_option, home_option, json_option, show_json
-from turnlog.cli.terminal.console import console, counted, safe, short_path, size
-from turnlog.formats import Home, all_homes
-from turnlog.keep.catalog import kept_homes
-from turnlog.keep.verify import (
+from turnlog.api.restore import (
     HomeVerifyReport,
     Parity,
+    VerifyDocument,
     VerifyFinding,
     VerifyProblem,
     bytes_to_verify,
+    homes_to_verify,
     verify,
 )
+from turnlog.cli.options import csv_option, home_option, json_option, show_json
+from turnlog.cli.terminal.console import console, counted, safe, short_path, show_some, size
+from turnlog.cli.terminal.progress import progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-class VerifyTotals(Struct, kw_only=True):
-    """All homes together."""
-
-    copies: int
-    generations: int
-    archives: int
-    size_bytes: int
-    packed_bytes: int
-    same: int
-    behind: int
-    behind_bytes: int
-    differs: int
-    gone: int
-    unkept: int
-    unkept_bytes: int
-
-
-class VerifyDocument(Struct, kw_only=True):
-    """What `turnlog verify --json` prints."""
-
-    findings: list[VerifyFinding]
-    homes: list[HomeVerifyReport]
-    totals: VerifyTotals
-    problems: list[UnreadFile]
-    """What could not be looked at."""
-    next: int | None = None
+_SHOWN = 20
+_SHOWN_CHANGED = 5
+_SHOWN_RANGES = 3
+_HINTS = {
+    VerifyProblem.MISSING: "if the source file still exists, turnlog keep makes a new copy",
+    VerifyProblem.ALTERED: "if the source file is intact, move the copy away and run turnlog keep;"
+    " otherwise turnlog restore --partial restores the readable part",
+    VerifyProblem.STALE: "turnlog keep makes a new copy; this one stays as an earlier generation",
+    VerifyProblem.EXTRA: "turnlog keep adopts copies that belong to a file",
+}
 
 
 @click.command(
     name="verify",
     epilog="""\b
 Examples:
-  turnlog verify                     everything that is kept
-  turnlog verify --home ~/.claude    what is kept of one home
+  turnlog verify                     verify all kept copies
+  turnlog verify --home ~/.claude    verify the copies of one home
   turnlog verify --json | jq '.findings[].path'
-Exit code: 0 all is well, 1 something is missing, altered, extra or stale, 2 a mistake,
-3 a failure.""",
+Exit codes: 0 ok, 1 something is missing, altered, extra or stale, 2 usage error, 3 failure.""",
 )
 @home_option
 @json_option
 @csv_option
 def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
-    """Read every kept copy and archive again, and compare.
+    """Read all kept copies and archives back and compare them.
 
-    Each is compared with its digest, and with the file it is a copy of if that is still there.
-    That a file has grown since, was rewritten or is gone is told, and is no fault. That it was
-    rewritten and its size and time do not show it is one: the next turnlog keep then copies it
-    anew. Nothing else is changed.
+    Each copy is compared with its checksum, and with its source file if that still exists. A
+    source that has grown, was rewritten or was deleted is reported but is not an error. A rewrite
+    with unchanged size and mtime is an error; the next turnlog keep then makes a new copy. Nothing
+    else is changed.
     """
-    from turnlog.cli.terminal.progress import progress
-
-    found = _homes(all_homes(homes), is_named=bool(homes))
+    found = homes_to_verify(homes)
     with progress("verifying", bytes_to_verify(found)) as advance:
-        done = verify(found, advance=advance)
-    names = VerifyTotals.__struct_fields__
-    totals = VerifyTotals(
-        **{name: sum(getattr(home, name) for home in done.homes) for name in names}
-    )
-    document = VerifyDocument(
-        findings=done.findings,
-        homes=done.homes,
-        totals=totals,
-        problems=[UnreadFile(path=str(each.path), reason=each.reason) for each in done.problems],
-    )
+        document = verify(found, advance=advance)
     if as_json:
         show_json(document)
     elif as_csv:
@@ -102,34 +66,11 @@ def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
 
         show_csv(VerifyFinding, document.findings)
     else:
-        show(document)
-    return 1 if done.findings else 0
+        _show(document)
+    return 1 if document.findings else 0
 
 
-def _homes(homes: tuple[Home, ...], *, is_named: bool) -> tuple[Home, ...]:
-    """Return the homes that are meant: those named, else also those that are gone but kept."""
-    if is_named:
-        return homes
-    known = {os.path.realpath(home) for home in homes}
-    more = (home for home, _ in kept_homes() if os.path.realpath(home) not in known)
-    return (*homes, *(Home(Path(home)) for home in more))
-
-
-_SHOWN = 20
-_SHOWN_UNLIKE = 5
-_SHOWN_RANGES = 3
-_HINTS = {
-    VerifyProblem.MISSING: "if its file is still there, turnlog keep makes it again",
-    VerifyProblem.ALTERED: "if its file is whole, move the copy away and turnlog keep makes it"
-    " again; else turnlog restore --partial gives what is left",
-    VerifyProblem.STALE: "turnlog keep makes it anew; what it holds stays, as an earlier"
-    " generation",
-    VerifyProblem.EXTRA: "turnlog keep takes over what belongs to a file",
-}
-
-
-def show(document: VerifyDocument) -> None:
-    """Show what is wrong, then how things stand."""
+def _show(document: VerifyDocument) -> None:
     out = console()
     totals = document.totals
     for finding in document.findings[:_SHOWN]:
@@ -142,55 +83,53 @@ def show(document: VerifyDocument) -> None:
         if home.copies or home.archives or home.generations:
             _show_home(out, home)
     for problem in document.problems[:_SHOWN]:
-        out.print(f"[yellow]not looked at:[/] {short_path(problem.path)}: {safe(problem.reason)}")
+        out.print(f"[yellow]not verified:[/] {short_path(problem.path)}: {safe(problem.reason)}")
     read = totals.copies + totals.generations + totals.archives
     if not read:
-        out.print("Nothing is kept yet.")
-        out.print("[dim]hint: turnlog keep makes copies of all sessions[/]")
+        out.print("No kept copies yet.")
+        out.print("[dim]hint: turnlog keep copies all sessions[/]")
         return
     counts = Counter(finding.kind.value for finding in document.findings)
     wrong = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    verdict = f"[red]✗[/] {wrong}" if wrong else "[green]✓[/] all as they were kept"
-    held = f"{size(totals.size_bytes)} in {size(totals.packed_bytes)}"
+    verdict = f"[red]✗[/] {wrong}" if wrong else "[green]✓[/] all copies are intact"
+    held = f"{size(totals.size_bytes)} in {size(totals.packed_bytes)} on disk"
     out.print(f"{verdict}: {counted(read, 'copy', 'copies')} read, {held}")
 
 
 def _show_finding(out: Console, finding: VerifyFinding) -> None:
-    generation = (
-        f" [dim]generation {finding.generation}[/]" if (finding.generation or 1) > 1 else ""
-    )
-    out.print(
-        f"[red]{finding.kind.value}[/] {short_path(finding.path)}{generation}", soft_wrap=True
-    )
+    number = finding.generation or 1
+    generation = f" [dim]generation {number}[/]" if number > 1 else ""
+    path = short_path(finding.path)
+    out.print(f"[red]{finding.kind.value}[/] {path}{generation}", soft_wrap=True)
     out.print(f"    {safe(finding.detail)}", soft_wrap=True)
-    for each in finding.ranges[:_SHOWN_RANGES]:
-        end = "its end" if each.length is None else f"{each.offset + each.length:,}"
-        out.print(f"    [dim]bytes {each.offset:,} to {end} of the file[/]")
-    if len(finding.ranges) > _SHOWN_RANGES:
-        out.print(f"    [dim]… and {len(finding.ranges) - _SHOWN_RANGES:,} more ranges[/]")
+    lines = []
+    for part in finding.ranges:
+        end = "the end" if part.length is None else f"{part.offset + part.length:,}"
+        lines.append(f"[dim]bytes {part.offset:,} to {end} of the file[/]")
+    show_some(out, lines, _SHOWN_RANGES, indent="    ", more="ranges")
 
 
 def _show_home(out: Console, home: HomeVerifyReport) -> None:
     state = "" if home.is_there else " [dim](gone)[/]"
     out.print(f"[bold]{short_path(home.home)}[/]{state}")
-    said = [f"{home.same:,} as their files"]
+    counts = [f"{home.same:,} up to date"]
     if home.behind:
-        said.append(f"[yellow]{home.behind:,} behind by {size(home.behind_bytes)}[/]")
+        counts.append(f"[yellow]{home.behind:,} behind by {size(home.behind_bytes)}[/]")
     if home.differs:
-        said.append(f"[yellow]{home.differs:,} of files that changed since[/]")
+        counts.append(f"[yellow]{home.differs:,} with changed sources[/]")
     if home.gone:
-        said.append(f"{home.gone:,} of files that are gone")
+        counts.append(f"{home.gone:,} with deleted sources")
     if home.generations:
-        said.append(counted(home.generations, "earlier generation"))
+        counts.append(counted(home.generations, "earlier generation"))
     if home.copies:
-        out.print(f"  {counted(home.copies, 'copy', 'copies')}: {', '.join(said)}")
+        out.print(f"  {counted(home.copies, 'copy', 'copies')}: {', '.join(counts)}")
     if home.archives:
         out.print(f"  {counted(home.archives, 'archive')}")
     if home.unkept:
         files = counted(home.unkept, "file")
         out.print(f"  [yellow]{files} not kept yet[/] [dim]({size(home.unkept_bytes)})[/]")
-    for row in home.unlike[:_SHOWN_UNLIKE]:
+    lines = []
+    for row in home.unlike:
         behind = f" by {size(row.behind_bytes)}" if row.parity is Parity.BEHIND else ""
-        out.print(f"    [dim]{row.parity.value}{behind}: {safe(row.name)}[/]", soft_wrap=True)
-    if len(home.unlike) > _SHOWN_UNLIKE:
-        out.print(f"    [dim]… and {len(home.unlike) - _SHOWN_UNLIKE:,} more[/]")
+        lines.append(f"[dim]{row.parity.value}{behind}: {safe(row.name)}[/]")
+    show_some(out, lines, _SHOWN_CHANGED, indent="    ")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -64,6 +65,16 @@ def one_line(text: str, columns: int, room: int) -> str:
     """Return *text* as one line of at most *columns*; in a pipe, of at most *room*."""
     line, most = " ".join(text.split()), at_most(columns, room)
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def show_some(
+    out: Console, lines: Sequence[str], most: int, *, indent: str = "", more: str = "more"
+) -> None:
+    """Print the first *most* of *lines*, which are markup, and the number of the others."""
+    for line in lines[:most]:
+        out.print(f"{indent}{line}", soft_wrap=True)
+    if len(lines) > most:
+        out.print(f"{indent}[dim]… and {len(lines) - most:,} {more}[/]")
 
 
 def show_value(out: Console, name: str, value: str, columns: int = 10) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 import msgspec
@@ -17,6 +17,9 @@ from turnlog.cli.terminal.console import at_most, console, safe, when
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.export.csv_cells import cell
 from turnlog.text import inert
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _WIDEST: Final = 400
 _NARROWEST: Final = 8
@@ -50,6 +53,24 @@ def show_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Non
     for line in cells:
         table.add_row(*map(safe, map(_cut, columns, line, fitting)))
     out.print(table)
+
+
+def fixed_table(
+    widths: Mapping[str, int], last: str, room: int, *, right: Collection[str] = (), least: int = 16
+) -> Table:
+    """Return a table with columns of fixed widths; the last column gets the rest of *room*.
+
+    Rich would shrink all columns alike, down to nothing.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
+    for name, width in widths.items():
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
+    left = max(least, room - sum(widths.values()) - 2 * len(widths))
+    table.add_column(last, no_wrap=True, overflow="ellipsis", max_width=left)
+    return table
 
 
 def fitted(widths: Sequence[int], room: int) -> list[int]:
