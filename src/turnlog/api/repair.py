@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from turnlog.api.homes import Home, LogFile, turnlog_home
 from turnlog.api.store import Store
+from turnlog.formats.format import refuse_rewriting
 from turnlog.keep.compaction.compact import Compaction, compact
 from turnlog.keep.compaction.rules import Rule
 from turnlog.keep.compaction.undo import CompactionUndo, UndoneLog, undo
@@ -86,6 +87,9 @@ class RepairedLog(NamedTuple):
 
 def repair_logs(logs: Iterable[LogFile], *, cap: int, write: bool = False) -> list[RepairedLog]:
     """Repair *logs*, or only return what would be done; *cap* is the longest line in bytes."""
+    logs = list(logs)
+    if write:
+        refuse_rewriting(logs)
     plans = [(log, repair(log.path, write=write, cap=cap)) for log in logs]
     lacking = _lacking(log for log, _ in plans)
     return [RepairedLog(*plan, count) for plan, count in zip(plans, lacking, strict=True)]

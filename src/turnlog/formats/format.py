@@ -207,6 +207,17 @@ class Format:
         return None
 
 
+def refuse_rewriting(logs: Iterable[LogFile]) -> None:
+    """Raise UsageError if the format of one of *logs* forbids to rewrite it."""
+    for log in logs:
+        if not log.format.may_rewrite:
+            raise UsageError(
+                f"{log.path} must not be rewritten: {log.format.agent or log.format.name} refers to"
+                " its records by offset",
+                hint="nothing was changed; records that are not damaged can still be read",
+            )
+
+
 _SESSION, _SUBAGENTS = "session", "subagents"
 _IN_SESSION = ("blobs", "opaque", "subagents", "tool-results")
 

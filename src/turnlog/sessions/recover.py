@@ -36,6 +36,7 @@ from uuid import uuid4
 from msgspec import Struct, structs, to_builtins
 
 from turnlog.errors import UnsafeRecovery, UsageError
+from turnlog.formats.format import refuse_rewriting
 from turnlog.records.codec import decode, encode
 from turnlog.records.dates import instant, iso
 from turnlog.records.lenient_json import loads
@@ -150,12 +151,13 @@ def recover(
     _refuse_older_tip(session, found)
     leaves = _leaves(session.tree)
     originals: dict[Path, str] = {}
+    # An append terminates only the log that it appends to.
+    others = [plan for plan in repairs if plan.path != found.path or session.format.shares_logs]
+    cut = [plan for plan in others if plan.torn or plan.adds_newline]
+    if cut or found.relinked or any(plan.salvaged for plan in repairs):
+        refuse_rewriting(session.logs)
     for plan in repairs:
-        # An append terminates only the log that it appends to.
-        cut = (plan.torn or plan.adds_newline) and (
-            plan.path != found.path or session.layout == "dated"
-        )
-        if plan.salvaged or cut:
+        if plan.salvaged or plan in cut:
             done = repair(plan.path, write=True)
             if done.original:
                 originals[Path(plan.path)] = done.original

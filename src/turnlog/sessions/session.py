@@ -17,7 +17,7 @@ from typing import Self
 from msgspec import Struct
 
 from turnlog.errors import AmbiguousSession, NotFound
-from turnlog.formats import Home, LayoutName, LogFile, find_logs
+from turnlog.formats import Format, Home, LayoutName, LogFile, find_logs, format_named
 from turnlog.records.record import Record
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import Metadata, MetadataFold, TitleCandidates, size_listed
@@ -119,6 +119,11 @@ class Session:
         for number, log in enumerate(self.main_logs):
             items = self.read(log)
             yield from (item._replace(log=number) for item in items) if number else items
+
+    @property
+    def format(self) -> Format:
+        """The format of the current main log."""
+        return format_named(self.layout)
 
     @property
     def layout(self) -> LayoutName:

@@ -28,6 +28,7 @@ from turnlog.errors import LogError, NotALog, NotFound, UsageError
 from turnlog.formats import LogFile, turnlog_home
 from turnlog.formats.flat.meta import LiveMeta
 from turnlog.formats.flat.registry import update_registry, write_meta
+from turnlog.formats.format import refuse_rewriting
 from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.compaction.rules import BLOB_BYTES, LOSSLESS, LineChange, Read, Rule, changes_in
 from turnlog.keep.compaction.views import differences, views_of
@@ -122,6 +123,7 @@ def compact(
     home.
     """
     logs = plain_logs(session)
+    refuse_rewriting(logs)
     if write:
         refuse_unreadable(SessionFileIndex(logs[0].home).unseen)
         refuse_running(session, logs)
@@ -140,7 +142,7 @@ def compact(
         except OSError as error:
             raise failed(error, "compaction", log.path) from None
     done.written = any(log.written for log in done.logs)
-    if done.written and logs[0].layout == "flat":
+    if done.written and logs[0].format.has_registry:
         _update_caches(logs[0].path.parent, session.id)
     return done
 

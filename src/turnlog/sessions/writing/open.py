@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.formats import LayoutName, claude_log, dated_log, flat_directory, flat_log
+from turnlog.formats import LayoutName, format_named
 from turnlog.formats.flat.meta import MetaFold
 from turnlog.formats.flat.registry import update_registry, write_meta
 from turnlog.formats.projects import expand_path
@@ -218,18 +218,20 @@ def open_writer(
         raise UsageError(
             "the working directory is gone", hint="name the project that the session works in"
         ) from None
-    if layout == "dated":
+    form = format_named(layout)
+    if form.shares_logs:
         return DatedWriter(
-            partial(dated_log, root, cwd),
+            partial(form.day_log, root, cwd),
             session_id=session_id,
             cwd=cwd,
             earlier=session.paths if session else (),
             root=root,
             durability=durability,
         )
-    if layout == "flat":
+    path = session.path if session else form.new_log(root, cwd, session_id)
+    if form.has_registry:
         return FlatWriter(
-            session.path if session else flat_log(flat_directory(root), session_id),
+            path,
             session_id=session_id,
             cwd=cwd,
             root=root,
@@ -237,12 +239,11 @@ def open_writer(
             durability=durability,
             model=model,
         )
-    if layout != "claude":
-        raise UsageError(f"no layout called {layout!r}", hint="claude, dated or flat")
     return SessionWriter(
-        session.path if session else claude_log(root, cwd, session_id),
+        path,
         session_id=session_id,
         cwd=cwd,
+        dialect=form.dialect,
         root=root,
         create=session is None,
         durability=durability,
