@@ -13,10 +13,10 @@ from functools import partial
 
 from index.homes import own_index
 from redact import planted
+from turnlog.api.background_refresh import BackgroundRefresh
 from turnlog.formats import find_homes
-from turnlog.mcp.background_refresh import BackgroundRefresh
 from turnlog.mcp.context import Settings, ToolContext
-from turnlog.mcp.tool_calls import ToolCallRunner
+from turnlog.mcp.server import ToolCallRunner
 from turnlog.mcp.untrusted_text import unframed
 
 ORCHARD, PRESS, OUTSIDE = "/home/ada/orchard", "/home/ada/orchard/press", "/home/ada/orchards"
@@ -158,7 +158,7 @@ def make_home(directory):
 
 @contextmanager
 def world(directory, *, scope=ORCHARD, **settings):
-    """Give a desk in a world of its own."""
+    """Give a ctx in a world of its own."""
     with own_index(directory / "own"):
         homes = find_homes((make_home(directory),))
         yield desk_of(homes, scope=scope, **settings)
@@ -166,27 +166,27 @@ def world(directory, *, scope=ORCHARD, **settings):
 
 def desk_of(homes, *, scope=ORCHARD, **settings):
     return ToolContext(
-        homes=homes, scope=scope, settings=Settings(**settings), reading_on=BackgroundRefresh(homes)
+        homes=homes, scope=scope, settings=Settings(**settings), background=BackgroundRefresh(homes)
     )
 
 
-def text_of(desk, tool, **arguments):
+def text_of(ctx, tool, **arguments):
     """Ask a tool as the server does; give the text that leaves."""
-    calls = ToolCallRunner(desk)
-    return calls._run(partial(calls._answer, tool, arguments), desk.for_a_call(tool.seconds))
+    calls = ToolCallRunner(ctx)
+    return calls._run(partial(calls._answer, tool, arguments), ctx.for_a_call(tool.seconds))
 
 
-def asked(desk, tool, **arguments):
+def asked(ctx, tool, **arguments):
     """Ask a tool as the server does; give the document in its answer."""
-    return json.loads(unframed(text_of(desk, tool, **arguments)))
+    return json.loads(unframed(text_of(ctx, tool, **arguments)))
 
 
-def asked_on(desk, tool, **arguments):
+def asked_on(ctx, tool, **arguments):
     """Ask a tool again and again, as long as there is more; give every document."""
-    calls, cursor = ToolCallRunner(desk), None
+    calls, cursor = ToolCallRunner(ctx), None
     while True:
         question = partial(calls._answer, tool, dict(arguments, cursor=cursor))
-        document = json.loads(unframed(calls._run(question, desk.for_a_call(tool.seconds))))
+        document = json.loads(unframed(calls._run(question, ctx.for_a_call(tool.seconds))))
         yield document
         cursor = document["next"]
         if cursor is None:

@@ -15,8 +15,8 @@ import anyio
 import turnlog
 from index.homes import own_index
 from mcp import Client
+from turnlog.api.background_refresh import BackgroundRefresh
 from turnlog.formats import find_homes
-from turnlog.mcp.background_refresh import BackgroundRefresh
 from turnlog.mcp.context import Settings, ToolContext
 from turnlog.mcp.server import make_server
 from turnlog.mcp.untrusted_text import unframed
@@ -139,20 +139,20 @@ def opened(directory, make=make_home):
     with own_index(directory / "own"):
         homes = find_homes((make(directory),))
 
-        def desk(scope=None, **settings):
+        def ctx(scope=None, **settings):
             return ToolContext(
                 homes=homes,
                 scope=scope,
                 settings=Settings(**settings),
-                reading_on=BackgroundRefresh(homes),
+                background=BackgroundRefresh(homes),
             )
 
-        yield homes[0].path, desk
+        yield homes[0].path, ctx
 
 
-async def called(desk, calls):
+async def called(ctx, calls):
     """Let the official client make some calls; give text and whether it is an error, of each."""
-    async with Client(make_server(desk)) as client:
+    async with Client(make_server(ctx)) as client:
         given = []
         for name, arguments in calls:
             result = await client.call_tool(name, arguments)
@@ -161,27 +161,27 @@ async def called(desk, calls):
         return given
 
 
-def ask(desk, name, **arguments):
+def ask(ctx, name, **arguments):
     """Ask a tool through the official client; give the document in its answer."""
-    ((text, is_error),) = anyio.run(called, desk, [(name, arguments)])
+    ((text, is_error),) = anyio.run(called, ctx, [(name, arguments)])
     assert not is_error, text
     return json.loads(unframed(text))
 
 
-def refused(desk, name, **arguments):
+def refused(ctx, name, **arguments):
     """Ask for what cannot be had; give the error's words."""
-    ((text, is_error),) = anyio.run(called, desk, [(name, arguments)])
+    ((text, is_error),) = anyio.run(called, ctx, [(name, arguments)])
     assert is_error, text
     assert text.startswith("error: ")
     assert "\nhint: " in text
     return text
 
 
-def ask_on(desk, name, noun, **arguments):
+def ask_on(ctx, name, noun, **arguments):
     """Ask on as long as there is more; give all rows."""
 
     async def walk():
-        async with Client(make_server(desk)) as client:
+        async with Client(make_server(ctx)) as client:
             rows, cursor = [], None
             for _ in range(300):
                 more = {} if cursor is None else {"cursor": cursor}

@@ -1,4 +1,4 @@
-"""A desk in a world of its own, with and without a scope."""
+"""A ctx in a world of its own, with and without a scope."""
 
 import pytest
 
@@ -6,14 +6,14 @@ from mcp_contexts import world
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory):
-    """A desk for one project of two."""
+def ctx(tmp_path_factory):
+    """A ctx for one project of two."""
     with world(tmp_path_factory.mktemp("world")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def wide_desk(tmp_path_factory):
-    """A desk for everything."""
+    """A ctx for everything."""
     with world(tmp_path_factory.mktemp("wide"), scope=None) as made:
         yield made

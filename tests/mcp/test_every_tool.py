@@ -159,20 +159,20 @@ def check_answer(text, most_bytes):
     return document
 
 
-def check_error(text, desk):
+def check_error(text, ctx):
     lines = text.split("\n")
     assert lines[0].startswith("error: "), text
     assert any(line.startswith("hint: ") and len(line) > 10 for line in lines), text
     assert len(text) < 4_500
     assert "Traceback" not in text
     assert "pydantic" not in text
-    assert str(desk.homes[0].path) not in text
+    assert str(ctx.homes[0].path) not in text
 
 
-async def asked_everything(desk, check, names=NAMES, calls=calls_of):
+async def asked_everything(ctx, check, names=NAMES, calls=calls_of):
     """Ask every tool all that is derived; give how often each gave an answer, and how often not."""
     counts, wrong = {name: [0, 0] for name in names}, []
-    async with Client(make_server(desk)) as client:
+    async with Client(make_server(ctx)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == set(NAMES)
         for name in names:
@@ -191,26 +191,26 @@ async def asked_everything(desk, check, names=NAMES, calls=calls_of):
 
 @pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_answer_is_framed_bounded_and_clean(desk, name, stride):
+def test_every_answer_is_framed_bounded_and_clean(ctx, name, stride):
     def check(tool, arguments, text, *, is_error):
         check_nothing_leaks(text)
         if is_error:
-            check_error(text, desk)
+            check_error(text, ctx)
         else:
             assert fits(tool, arguments)
-            check_answer(text, desk.settings.answer_bytes)
+            check_answer(text, ctx.settings.answer_bytes)
 
     def calls(tool):
         return islice(calls_of(tool), 0, None, stride)
 
-    counts = anyio.run(asked_everything, desk, check, [name], calls)
+    counts = anyio.run(asked_everything, ctx, check, [name], calls)
     assert counts[name][0] > 2, "hardly anything was answered, so hardly anything was tried"
     assert counts[name][1] > 2
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_small_answers_stay_small(desk, name):
-    small = replace(desk, settings=Settings(answer_bytes=4_000))
+def test_small_answers_stay_small(ctx, name):
+    small = replace(ctx, settings=Settings(answer_bytes=4_000))
 
     def check(_tool, _arguments, text, *, is_error):
         assert is_error or check_answer(text, 4_000)
@@ -233,7 +233,7 @@ def test_what_is_widened_tells_of_everything_and_is_clean(wide_desk, name):
     assert HUSHED in said or OUT in said or OUTSIDE in said
 
 
-def test_the_order_to_the_reader_is_heard_but_only_as_data(desk):
+def test_the_order_to_the_reader_is_heard_but_only_as_data(ctx):
     heard = []
 
     def check(_tool, _arguments, text, *, is_error):
@@ -241,7 +241,7 @@ def test_the_order_to_the_reader_is_heard_but_only_as_data(desk):
             heard.append(text)
             assert ORDER not in text.replace(unframed(text), "")
 
-    anyio.run(asked_everything, desk, check, NAMES, few_calls_of)
+    anyio.run(asked_everything, ctx, check, NAMES, few_calls_of)
     assert any(ORDER in unframed(text) for text in heard)
     assert any("[redacted" in text for text in heard)
 
@@ -291,11 +291,11 @@ def test_schemas_are_small():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pages_end_and_repeat_nothing(desk, name):
+def test_pages_end_and_repeat_nothing(ctx, name):
     """Going on from page to page comes to an end, and each page is another one."""
 
     async def walk():
-        small = replace(desk, settings=Settings(answer_bytes=4_000))
+        small = replace(ctx, settings=Settings(answer_bytes=4_000))
         async with Client(make_server(small)) as client:
             (tool,) = (each for each in (await client.list_tools()).tools if each.name == name)
             arguments, seen = required(tool), []

@@ -96,9 +96,9 @@ def test_the_command_starts_turnlog(tmp_path):
         (["--json"], "--json goes with --install"),
         (["--http", "--host", "0.0.0.0"], "no loopback address"),
         (["--http", "--port", "70000"], "70000"),
-        (["--project", "/"], "no project, but everything"),
+        (["--project", "/"], "as a project"),
         (["--project", "${workspaceFolder}"], "was not filled in"),
-        (["--project", "a\x01/../../../../../../../../.."], "no project, but everything"),
+        (["--project", "a\x01/../../../../../../../../.."], "as a project"),
     ],
 )
 def test_mistakes_in_the_call_are_told(tmp_path, arguments, said):
@@ -172,8 +172,8 @@ def test_only_the_owner_widens_the_scope(tmp_path, monkeypatch, said, given, is_
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.toml").write_text(f"[mcp]\n{said}\n")
-    desk = make_context((str(tmp_path),), **({"project": None, "all_projects": False} | given))
-    assert desk.scope == (None if is_wide else str(tmp_path))
+    ctx = make_context((str(tmp_path),), **({"project": None, "all_projects": False} | given))
+    assert ctx.scope == (None if is_wide else str(tmp_path))
 
 
 def test_settings_that_cannot_be_read_are_told_and_change_nothing(tmp_path, monkeypatch, capsys):
@@ -181,14 +181,14 @@ def test_settings_that_cannot_be_read_are_told_and_change_nothing(tmp_path, monk
     (tmp_path / "config.toml").write_text(
         "[mcp]\nanswer_bytes = 10\nseconds = 0.1\nscope = 3\ncolour = 1\n[redact]\npatterns = 5\n"
     )
-    desk = make_context((str(tmp_path),), str(tmp_path), all_projects=False)
-    assert (desk.settings.answer_bytes, desk.settings.seconds) == (24_000, 20)
+    ctx = make_context((str(tmp_path),), str(tmp_path), all_projects=False)
+    assert (ctx.settings.answer_bytes, ctx.settings.seconds) == (24_000, 20)
     said = capsys.readouterr().err
     for name in ("mcp.answer_bytes", "mcp.seconds", "mcp.scope", "mcp.colour", "redact.patterns"):
         assert f"config.toml: {name}: " in said
     (tmp_path / "config.toml").write_text("[mcp]\nanswer_bytes = 9000\nseconds = 5\n")
-    desk = make_context((str(tmp_path),), str(tmp_path), all_projects=False)
-    assert (desk.settings.answer_bytes, desk.settings.seconds) == (9_000, 5)
+    ctx = make_context((str(tmp_path),), str(tmp_path), all_projects=False)
+    assert (ctx.settings.answer_bytes, ctx.settings.seconds) == (9_000, 5)
     (tmp_path / "config.toml").write_text("mcp = 5")
     assert make_context((), str(tmp_path), all_projects=False).scope == str(tmp_path)
 

@@ -26,9 +26,9 @@ PARTS = st.sampled_from(
 @example("/home/ada/orchard\n", False)
 @example("~", False)
 def test_no_path_leads_out(asked, is_whole):
-    desk = ToolContext(homes=(), scope=ORCHARD)
+    ctx = ToolContext(homes=(), scope=ORCHARD)
     try:
-        project = desk.project(f"{ORCHARD}/{asked}" if is_whole else asked)
+        project = ctx.project(f"{ORCHARD}/{asked}" if is_whole else asked)
     except TurnlogError:
         return
     assert is_within(os.path.normpath(project), ORCHARD)
@@ -36,12 +36,12 @@ def test_no_path_leads_out(asked, is_whole):
 
 
 def test_without_a_scope_a_path_must_be_whole():
-    desk = ToolContext(homes=(), scope=None)
-    assert desk.project(None) is None
-    assert desk.project("/home/ada/orchard/../orchards") == OUTSIDE
+    ctx = ToolContext(homes=(), scope=None)
+    assert ctx.project(None) is None
+    assert ctx.project("/home/ada/orchard/../orchards") == OUTSIDE
     for asked in (".", "orchard", ""):
         with pytest.raises(TurnlogError):
-            desk.project(asked)
+            ctx.project(asked)
 
 
 def test_the_same_session_in_another_home_and_project_stays_outside(tmp_path):
@@ -67,11 +67,11 @@ def test_the_same_session_in_another_home_and_project_stays_outside(tmp_path):
                 assert OUTSIDE not in text, f"{tool.name}({arguments})"
 
 
-def test_what_is_outside_and_what_is_nowhere_are_told_alike(desk):
+def test_what_is_outside_and_what_is_nowhere_are_told_alike(ctx):
     def said(session):
         (tool,) = (each for each in TOOLS if each.name == "session_overview")
         with pytest.raises(TurnlogError) as caught:
-            text_of(desk, tool, session=session)
+            text_of(ctx, tool, session=session)
         return caught.value.message.replace(session, "X"), caught.value.hint
 
     assert said("ffffffff") == said("eeeeeeee")

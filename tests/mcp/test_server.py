@@ -35,56 +35,55 @@ from mcp_contexts import (
 )
 from mcp_world import ask
 from redact import planted
+from turnlog.api import background_refresh
 from turnlog.errors import LogError, UsageError
 from turnlog.formats import find_homes
-from turnlog.mcp import background_refresh
 from turnlog.mcp.context import Settings
 from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.server import make_server
+from turnlog.mcp.server import AT_ONCE, make_server
 from turnlog.mcp.tool import Tool
-from turnlog.mcp.tool_calls import AT_ONCE
 from turnlog.mcp.tools import TOOLS
 from turnlog.mcp.tools.session import SESSION
 from turnlog.mcp.tools.sessions import SESSIONS
 from turnlog.mcp.untrusted_text import NOTICE, unframed
 
 
-def with_client(desk, ask, tools=None):
+def with_client(ctx, ask, tools=None):
     """Let *ask* talk to a server; give what it gives."""
 
     async def run():
-        server = make_server(desk) if tools is None else make_server(desk, tools)
+        server = make_server(ctx) if tools is None else make_server(ctx, tools)
         async with Client(server) as client:
             return await ask(client)
 
     return anyio.run(run)
 
 
-def told(desk, name, arguments, tools=None):
+def told(ctx, name, arguments, tools=None):
     """Call a tool that fails; give what it says."""
 
     async def ask(client):
         return await client.call_tool(name, arguments)
 
-    result = with_client(desk, ask, tools)
+    result = with_client(ctx, ask, tools)
     assert result.is_error
     return result.content[0].text
 
 
-def check_clean(text, desk):
+def check_clean(text, ctx):
     assert text.startswith(NOTICE)
-    assert len(text.encode()) <= desk.settings.answer_bytes
+    assert len(text.encode()) <= ctx.settings.answer_bytes
     assert not any(planted.survives(each.secret, text) for each in (SECRET, PASSWORD))
     assert not any(character in text for character in ACTING)
     assert HUSHED not in text
     assert ORDER not in text.replace(unframed(text), "")
 
 
-def test_sessions_are_those_of_the_project_and_below(desk):
-    found = asked(desk, SESSIONS)
+def test_sessions_are_those_of_the_project_and_below(ctx):
+    found = asked(ctx, SESSIONS)
     assert {each["id"] for each in found["sessions"]} == {ONE, TWO}
     assert found["total"] == 2
-    assert [each["id"] for each in asked(desk, SESSIONS, project="press")["sessions"]] == [TWO]
+    assert [each["id"] for each in asked(ctx, SESSIONS, project="press")["sessions"]] == [TWO]
 
 
 def test_sessions_come_page_by_page(wide_desk):
@@ -93,8 +92,8 @@ def test_sessions_come_page_by_page(wide_desk):
     assert [page["total"] for page in pages] == [3, 3, 3]
 
 
-def test_a_session_is_told_in_figures(desk):
-    found = asked(desk, SESSION, session="1111")
+def test_a_session_is_told_in_figures(ctx):
+    found = asked(ctx, SESSION, session="1111")
     assert (found["id"], found["project"], found["prompts"]) == (ONE, ORCHARD, 2)
     bash = next(each for each in found["calls"] if each["tool"] == "Bash")
     assert (bash["calls"], bash["errors"]) == (4, 2)  # Its subagent's included.
@@ -111,8 +110,8 @@ def test_a_record_is_given_whole_and_without_secrets(tmp_path):
         texts = [long, "x" * (1_900 - len(SECRET.text) // 2) + SECRET.text + "y" * 3_000]
         for text in texts:
             log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt(text).save()
-            desk = desk_of(find_homes((tmp_path / "home",)), answer_bytes=5_000)
-            pages = list(asked_on(desk, SESSION, session=ONE, record=log.uuid))
+            ctx = desk_of(find_homes((tmp_path / "home",)), answer_bytes=5_000)
+            pages = list(asked_on(ctx, SESSION, session=ONE, record=log.uuid))
             said = "".join(piece["text"] for page in pages for piece in page["pieces"])
             assert "bytes left out" not in said
             assert not planted.survives(SECRET.secret, said)
@@ -121,13 +120,13 @@ def test_a_record_is_given_whole_and_without_secrets(tmp_path):
             assert said[:1_000] == text[:1_000]
 
 
-def test_a_record_of_another_session_is_not_there(desk):
+def test_a_record_of_another_session_is_not_there(ctx):
     other = f"{1:08x}-ffff-4000-8000-{1:012x}"
-    text = told(desk, "session_overview", {"session": ONE, "record": other})
+    text = told(ctx, "session_overview", {"session": ONE, "record": other})
     assert "no record" in text
 
 
-def test_resources_are_listed_read_and_clean(desk):
+def test_resources_are_listed_read_and_clean(ctx):
     async def ask(client):
         listed = [each.uri for each in (await client.list_resources()).resources]
         patterns = (await client.list_resource_templates()).resource_templates
@@ -136,10 +135,10 @@ def test_resources_are_listed_read_and_clean(desk):
         page = (await client.read_resource(f"turnlog://session/{ONE}")).contents[0]
         return listed, sessions.text, page
 
-    listed, sessions, page = with_client(desk, ask)
+    listed, sessions, page = with_client(ctx, ask)
     assert [str(each) for each in listed] == ["turnlog://sessions"]
     for text in (sessions, page.text):
-        check_clean(text, desk)
+        check_clean(text, ctx)
     assert json.loads(unframed(sessions))["total"] == 2
     assert page.mime_type == "text/markdown"
     said = unframed(page.text)
@@ -155,13 +154,13 @@ def test_a_page_of_a_long_session_ends_with_what_was_said_last(tmp_path):
             log.prompt(f"Prompt {number} " + "of many " * 20)
             log.call("Bash", "ok", command="true")
         log.answer({"type": "text", "text": "The very last word."}).save()
-        desk = desk_of(find_homes((tmp_path / "home",)))
+        ctx = desk_of(find_homes((tmp_path / "home",)))
 
         async def ask(client):
             return (await client.read_resource(f"turnlog://session/{ONE}")).contents[0].text
 
-        text = with_client(desk, ask)
-    assert len(text.encode()) <= desk.settings.answer_bytes
+        text = with_client(ctx, ask)
+    assert len(text.encode()) <= ctx.settings.answer_bytes
     assert len(text) > 15_000, "there was room for more"
     assert "what came before is left out" in text
     assert "The very last word." in text
@@ -170,19 +169,19 @@ def test_a_page_of_a_long_session_ends_with_what_was_said_last(tmp_path):
 
 
 @pytest.mark.parametrize("name", [OUT, "ffff", "nobody", "%2e%2e%2fetc", "..%2F..", "a%00b"])
-def test_resources_outside_are_not_there(desk, name):
+def test_resources_outside_are_not_there(ctx, name):
     async def ask(client):
         with pytest.raises(MCPError) as caught:
             await client.read_resource(f"turnlog://session/{name}")
         return str(caught.value)
 
-    said = with_client(desk, ask)
+    said = with_client(ctx, ask)
     assert HUSHED not in said
-    assert str(desk.homes[0].path) not in said
+    assert str(ctx.homes[0].path) not in said
     assert "Traceback" not in said
 
 
-def test_the_prompt_gathers_what_one_needs_to_go_on(desk):
+def test_the_prompt_gathers_what_one_needs_to_go_on(ctx):
     async def ask(client):
         (listed,) = (await client.list_prompts()).prompts
         assert (listed.name, [each.name for each in listed.arguments]) == ("continue", ["session"])
@@ -193,9 +192,9 @@ def test_the_prompt_gathers_what_one_needs_to_go_on(desk):
         (other,) = (await client.get_prompt("continue", {"session": ONE})).messages
         return message.content.text, other.content.text
 
-    latest, one = with_client(desk, ask)
+    latest, one = with_client(ctx, ask)
     for text in (latest, one):
-        check_clean(text, desk)
+        check_clean(text, ctx)
         assert "continue what was done" in text.rpartition("</recorded-data ")[2]
         assert "Count the apples." in unframed(text)
         assert "No pears." in unframed(text)
@@ -248,7 +247,7 @@ def test_nothing_to_go_on_with_is_told(tmp_path):
         ("list_sessions", {"project": "/etc"}, "no project '/etc' here"),
         ("list_sessions", {"project": "../orchards"}, "--all-projects"),
         ("list_sessions", {"project": ""}, "whole path"),
-        ("list_sessions", {"since": "soonish"}, "no date and no span"),
+        ("list_sessions", {"since": "soonish"}, "invalid date"),
         ("list_sessions", {"cursor": "AAAA"}, "cursor was not given by this server"),
         ("list_sessions", {"title": "x" * 600}, "at most this long: 500"),
         ("session_overview", {}, "session is missing"),
@@ -261,8 +260,8 @@ def test_nothing_to_go_on_with_is_told(tmp_path):
         ("delete", {"session": ONE}, "there is no tool 'delete'"),
     ],
 )
-def test_mistakes_are_told_with_what_to_do(desk, name, arguments, said):
-    text = told(desk, name, arguments)
+def test_mistakes_are_told_with_what_to_do(ctx, name, arguments, said):
+    text = told(ctx, name, arguments)
     assert said in text
     assert text.startswith("error: ")
     assert "\nhint: " in text
@@ -274,37 +273,37 @@ def test_a_prefix_of_several_sessions_is_told_and_names_only_those_of_the_projec
         ids = [f"abc{n}{'0' * 4}-aaaa-4aaa-8aaa-{'0' * 12}" for n in range(3)]
         for session, project in zip(ids, (ORCHARD, ORCHARD, "/home/ada/other"), strict=True):
             Log(home, session, project).say_everything()
-        desk = desk_of(find_homes((home,)))
-        text = told(desk, "session_overview", {"session": "abc"})
+        ctx = desk_of(find_homes((home,)))
+        text = told(ctx, "session_overview", {"session": "abc"})
         assert "2 sessions begin with abc" in text
         assert ids[0] in text
         assert ids[2] not in text
         # One within the project is meant, whatever is outside.
-        assert asked(desk, SESSION, session="abc0")["id"] == ids[0]
+        assert asked(ctx, SESSION, session="abc0")["id"] == ids[0]
 
 
 def made_tool(function, seconds=20):
     return Tool(function, title="Made for a test", seconds=seconds)
 
 
-def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
-    def endless(desk, page) -> ToolAnswer:
+def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(ctx):
+    def endless(ctx, page) -> ToolAnswer:
         """Count and count, in SQL."""
-        with desk.index() as index:
+        with ctx.index() as index:
             index.db.execute(
                 "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n)"
                 " SELECT count(*) FROM n"
             ).fetchone()
         return ToolAnswer()
 
-    def heedless(desk, page) -> ToolAnswer:
+    def heedless(ctx, page) -> ToolAnswer:
         """Sleep, whatever the clock says."""
         time.sleep(3)
         return ToolAnswer()
 
     running, answered = threading.Event(), threading.Event()
 
-    def patient(desk, page) -> ToolAnswer:
+    def patient(ctx, page) -> ToolAnswer:
         """Wait until another call was answered."""
         running.set()
         assert answered.wait(600)
@@ -325,7 +324,7 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
         return found
 
     tools = (made_tool(endless, 2), made_tool(heedless, 2), made_tool(patient, 600), SESSIONS)
-    found = with_client(desk, ask, tools)
+    found = with_client(ctx, ask, tools)
     assert not found["patient"].is_error
     for name in ("endless", "heedless"):
         assert found[name].is_error
@@ -337,12 +336,12 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(desk):
 def test_the_owners_time_is_stricter_than_a_tools():
     from turnlog.mcp.context import ToolContext
 
-    desk = ToolContext(homes=(), scope=None, settings=Settings(seconds=2))
-    assert desk.for_a_call(20).deadline.seconds == 2
-    assert desk.for_a_call(1).deadline.seconds == 1
+    ctx = ToolContext(homes=(), scope=None, settings=Settings(seconds=2))
+    assert ctx.for_a_call(20).deadline.seconds == 2
+    assert ctx.for_a_call(1).deadline.seconds == 1
 
 
-def test_many_calls_at_once_are_all_answered(desk):
+def test_many_calls_at_once_are_all_answered(ctx):
     async def ask(client):
         texts = []
 
@@ -358,7 +357,7 @@ def test_many_calls_at_once_are_all_answered(desk):
                 group.start_soon(call, number)
         return texts
 
-    texts = with_client(desk, ask)
+    texts = with_client(ctx, ask)
     assert len(texts) == 4 * AT_ONCE
     nonces = {text[len(NOTICE) :].split()[1] for text in texts}
     assert len(nonces) == len(texts)
@@ -375,24 +374,24 @@ def test_many_calls_at_once_are_all_answered(desk):
         (OSError(13, "Permission denied", "/home/ada/.claude"), "Permission denied"),
     ],
 )  # fmt: skip
-def test_errors_tell_no_places_no_secrets_and_nothing_that_acts(desk, error, said):
-    def broken(desk, page) -> ToolAnswer:
+def test_errors_tell_no_places_no_secrets_and_nothing_that_acts(ctx, error, said):
+    def broken(ctx, page) -> ToolAnswer:
         """Fail, and say why."""
         raise error
 
-    text = told(desk, "broken", {}, (made_tool(broken),))
+    text = told(ctx, "broken", {}, (made_tool(broken),))
     assert said in text
     assert "/home/ada" not in text
     assert "\x1b" not in text
     assert not planted.survives(SECRET.secret, text)
 
 
-def test_a_crash_says_nothing_but_that_it_was_one(desk, caplog):
-    def crashing(desk, page) -> ToolAnswer:
+def test_a_crash_says_nothing_but_that_it_was_one(ctx, caplog):
+    def crashing(ctx, page) -> ToolAnswer:
         """Do what nobody foresaw."""
         raise RuntimeError(f"{ORDER} in /home/ada/.claude: {SECRET.text}")
 
-    text = told(desk, "crashing", {}, (made_tool(crashing),))
+    text = told(ctx, "crashing", {}, (made_tool(crashing),))
     assert text.startswith("error: the call failed: RuntimeError\nhint: ask again")
     assert "ada" not in text
     assert ORDER not in text
@@ -401,15 +400,15 @@ def test_a_crash_says_nothing_but_that_it_was_one(desk, caplog):
 
 def test_a_broken_index_is_told_without_its_place(tmp_path):
     with own_index(tmp_path / "own"):
-        desk = desk_of(find_homes((make_home(tmp_path),)))
+        ctx = desk_of(find_homes((make_home(tmp_path),)))
 
-        def careless(desk, page) -> ToolAnswer:
+        def careless(ctx, page) -> ToolAnswer:
             """Ask for what is not there."""
-            with desk.index() as index:
+            with ctx.index() as index:
                 index.db.execute("SELECT * FROM nothing")
             return ToolAnswer()
 
-        text = told(desk, "careless", {}, (made_tool(careless),))
+        text = told(ctx, "careless", {}, (made_tool(careless),))
     assert "turnlog refresh --rebuild" in text
     assert str(tmp_path) not in text
 
@@ -419,8 +418,8 @@ def test_long_records_are_left_unread_and_that_is_said(tmp_path, monkeypatch):
     with own_index(tmp_path / "own"):
         log = Log(tmp_path / "home", ONE, ORCHARD, hostile="")
         log.prompt("Short").prompt("long " * 10_000).save()
-        desk = desk_of(find_homes((tmp_path / "home",)))
-        found = asked(desk, SESSION, session=ONE)
+        ctx = desk_of(find_homes((tmp_path / "home",)))
+        found = asked(ctx, SESSION, session=ONE)
         assert [each["text"] for each in found["latest_prompts"]] == ["", "Short"]
         assert "were not read" in found["notes"][0]
 
@@ -428,10 +427,10 @@ def test_long_records_are_left_unread_and_that_is_said(tmp_path, monkeypatch):
 def test_what_is_appended_is_there_at_the_next_call(tmp_path):
     with own_index(tmp_path / "own"):
         log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt("One").save()
-        desk = desk_of(find_homes((tmp_path / "home",)))
-        assert asked(desk, SESSION, session=ONE)["prompts"] == 1
+        ctx = desk_of(find_homes((tmp_path / "home",)))
+        assert asked(ctx, SESSION, session=ONE)["prompts"] == 1
         log.prompt("Two").save()
-        assert asked(desk, SESSION, session=ONE)["prompts"] == 2
+        assert asked(ctx, SESSION, session=ONE)["prompts"] == 2
 
 
 def test_a_reading_that_takes_too_long_is_told_and_goes_on(tmp_path, monkeypatch):
@@ -443,13 +442,13 @@ def test_a_reading_that_takes_too_long_is_told_and_goes_on(tmp_path, monkeypatch
         return really(homes)
 
     with own_index(tmp_path / "own"):
-        desk = desk_of(find_homes((make_home(tmp_path),)), seconds=1)
+        ctx = desk_of(find_homes((make_home(tmp_path),)), seconds=1)
         monkeypatch.setattr(background_refresh, "refresh", slow)
         monkeypatch.setattr(background_refresh, "LITTLE_BYTES", sys.maxsize)
-        text = told(desk, "list_sessions", {})
+        text = told(ctx, "list_sessions", {})
         assert text.startswith("error: the logs are still being read\nhint: ask again in a moment")
         go.set()
-        assert asked(desk, SESSIONS)["total"] == 2
+        assert asked(ctx, SESSIONS)["total"] == 2
 
 
 def test_much_is_read_by_another_process_and_little_here(tmp_path, monkeypatch):
@@ -464,17 +463,17 @@ def test_much_is_read_by_another_process_and_little_here(tmp_path, monkeypatch):
     with own_index(tmp_path / "own"):
         log = Log(tmp_path / "home", ONE, ORCHARD, hostile="").prompt("One").save()
         homes = find_homes((tmp_path / "home",))
-        desk = desk_of(homes)
+        ctx = desk_of(homes)
         assert background_refresh.new_bytes(homes) == sys.maxsize
-        assert asked(desk, SESSION, session=ONE)["prompts"] == 1
+        assert asked(ctx, SESSION, session=ONE)["prompts"] == 1
         assert len(started) == 1
         size = log.path.stat().st_size
         log.prompt("Two").save()
         assert background_refresh.new_bytes(homes) == log.path.stat().st_size - size
-        assert asked(desk, SESSION, session=ONE)["prompts"] == 2
+        assert asked(ctx, SESSION, session=ONE)["prompts"] == 2
         assert len(started) == 1
         log.prompt("Three " * 500_000).save()
-        assert asked(desk, SESSION, session=ONE)["prompts"] == 3
+        assert asked(ctx, SESSION, session=ONE)["prompts"] == 3
         assert len(started) == 2
         log.lines = log.lines[:1]
         log.save()  # It shrank: it is another one now.
@@ -566,11 +565,11 @@ def test_the_official_client_starts_it_where_a_project_is(tmp_path):
     assert [each["id"] for each in found["sessions"]] == [ONE]
 
 
-def test_typed_arguments_reach_the_tool_and_its_place(desk):
+def test_typed_arguments_reach_the_tool_and_its_place(ctx):
     seen = []
 
     def counting(
-        desk, page, *, step: Annotated[int, Field(description="How far.", ge=1, le=9)] = 1
+        ctx, page, *, step: Annotated[int, Field(description="How far.", ge=1, le=9)] = 1
     ) -> ToolAnswer:
         """Count on from where it was."""
         seen.append((page.place, step))
@@ -578,16 +577,16 @@ def test_typed_arguments_reach_the_tool_and_its_place(desk):
                       next=page.place + step)  # fmt: skip
 
     tool = made_tool(counting)
-    pages = asked_on(desk, tool, step=3)
+    pages = asked_on(ctx, tool, step=3)
     assert [next(pages)["numbers"][0]["n"] for _ in range(3)] == [0, 3, 6]
     assert seen == [(0, 3), (3, 3), (6, 3)]
-    assert partial(asked, desk, tool)()["numbers"] == [{"n": 0}]
+    assert partial(asked, ctx, tool)()["numbers"] == [{"n": 0}]
 
 
-def ask_as(process, desk, query, **arguments):
+def ask_as(process, ctx, query, **arguments):
     """The sessions and tools of what `search_history` finds, asked from a session of *process*."""
-    desk = replace(desk, parent=process)
-    found = ask(desk, "search_history", query=query, **arguments)
+    ctx = replace(ctx, parent=process)
+    found = ask(ctx, "search_history", query=query, **arguments)
     return [(hit["session"], hit.get("tool")) for hit in found["hits"]]
 
 
@@ -601,27 +600,27 @@ def test_search_leaves_out_the_session_that_asks_and_its_own_calls(tmp_path):
         (home / "sessions").mkdir()
         running = {"pid": os.getpid(), "sessionId": ONE, "cwd": ORCHARD}
         (home / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(running))
-        desk = desk_of(find_homes((home,)))
-        assert ask_as(os.getpid(), desk, "prune quinces") == [(TWO, None)]
-        assert ask_as(os.getpid(), desk, "prune quinces", session=ONE[:8]) == [
+        ctx = desk_of(find_homes((home,)))
+        assert ask_as(os.getpid(), ctx, "prune quinces") == [(TWO, None)]
+        assert ask_as(os.getpid(), ctx, "prune quinces", session=ONE[:8]) == [
             (ONE, None),
             (ONE, "mcp__turnlog__search_history"),
         ]
-        assert set(ask_as(os.getpid(), desk, "quinces tool:mcp__turnlog__*")) == {
+        assert set(ask_as(os.getpid(), ctx, "quinces tool:mcp__turnlog__*")) == {
             (TWO, "mcp__turnlog__search")
         }
-        assert {session for session, _ in ask_as(1, desk, "prune quinces")} == {ONE, TWO}
+        assert {session for session, _ in ask_as(1, ctx, "prune quinces")} == {ONE, TWO}
 
 
 def test_an_empty_search_points_to_tool_output(tmp_path):
     with own_index(tmp_path / "own"):
         home = tmp_path / "home"
         Log(home, ONE, ORCHARD).prompt("look").call("Bash", "seven medlars", command="ls").save()
-        desk = desk_of(find_homes((home,)))
-        found = ask(desk, "search_history", query="medlars")
+        ctx = desk_of(find_homes((home,)))
+        found = ask(ctx, "search_history", query="medlars")
         assert found["hits"] == []
         assert any("results=true" in note for note in found["notes"])
-        found = ask(desk, "search_history", query="medlars", results=True)
+        found = ask(ctx, "search_history", query="medlars", results=True)
         assert len(found["hits"]) == 1
         assert "notes" not in found
 
@@ -636,20 +635,20 @@ def test_a_record_without_a_uuid_opens_as_search_names_it(tmp_path):
             del second["uuid"]
             log.lines = [json.dumps(first), json.dumps(second)]
             log.save()
-        desk = desk_of(find_homes((home,)))
-        found = ask(desk, "search_history", query="medlars")
+        ctx = desk_of(find_homes((home,)))
+        found = ask(ctx, "search_history", query="medlars")
         assert len(found["hits"]) == 2
         for hit in found["hits"]:
             assert hit["record"].startswith("@")
             place = {name: hit[name] for name in ("session", "record", "subagent") if name in hit}
-            whole = ask(desk, "session_overview", **place)
+            whole = ask(ctx, "session_overview", **place)
             assert [piece["text"] for piece in whole["pieces"]] == [
                 f"the medlars of {hit.get('subagent')}"
             ]
 
 
-def test_a_prefix_is_put_before_every_name_and_wherever_one_is_mentioned(desk):
-    prefixed = replace(desk, prefix="turnlog_")
+def test_a_prefix_is_put_before_every_name_and_wherever_one_is_mentioned(ctx):
+    prefixed = replace(ctx, prefix="turnlog_")
 
     async def served():
         async with Client(make_server(prefixed)) as client:

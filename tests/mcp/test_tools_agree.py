@@ -30,9 +30,9 @@ def world(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=[WIDE, NARROW], ids=["all", "project"])
 def both(request, world):
-    """A desk, the home, and what tells the command line the same scope."""
-    home, desk = world
-    return desk(request.param), home, ["--project", request.param] if request.param else []
+    """A ctx, the home, and what tells the command line the same scope."""
+    home, ctx = world
+    return ctx(request.param), home, ["--project", request.param] if request.param else []
 
 
 def instant(text):
@@ -42,9 +42,9 @@ def instant(text):
 
 @pytest.mark.parametrize("query", ["apples", "apple*", "pears OR juice", "tool:Bash", "rubies"])
 def test_search_finds_what_the_command_finds(both, query):
-    desk, home, within = both
+    ctx, home, within = both
     theirs = cli(home, "search", query, "--limit", "50", *within)["hits"]
-    ours = ask(desk, "search_history", query=query, limit=50)["hits"]
+    ours = ask(ctx, "search_history", query=query, limit=50)["hits"]
     assert [(hit["session"], hit.get("record")) for hit in ours] == [
         (hit["session"], hit["uuid"] or f"@{hit['offset']}") for hit in theirs
     ]
@@ -54,11 +54,9 @@ def test_search_finds_what_the_command_finds(both, query):
 
 
 def test_search_in_one_session_keeps_to_it_whatever_the_query_says(world):
-    _, desk = world
+    _, ctx = world
     for query in ("apples", "apples OR", '"apples', "apples OR juice OR rubies", "-nothing"):
-        hits = ask(desk(), "search_history", query=query, session=TWO, newest=True, limit=50)[
-            "hits"
-        ]
+        hits = ask(ctx(), "search_history", query=query, session=TWO, newest=True, limit=50)["hits"]
         assert {hit["session"] for hit in hits} <= {TWO}, query
         assert hits or query == "apples OR"
 
@@ -78,10 +76,10 @@ QUERIES = [
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
 def test_a_query_gives_the_rows_of_the_command(both, query):
-    desk, home, within = both
+    ctx, home, within = both
     filters = dict(query.get("filter", {}))
     theirs = dict(query, filter=filters | ({"project": within[1]} if within else {}))
-    look = ask(desk, "query_history", **query)
+    look = ask(ctx, "query_history", **query)
     names = {
         "entries": ["uuid", "at", "type", "role"],
         "messages": ["uuid", "at", "text", "role"],
@@ -89,7 +87,7 @@ def test_a_query_gives_the_rows_of_the_command(both, query):
     full = dict(theirs, transform={"extract": names}, output={"limit": 0})
     rows = cli(home, "query", json.dumps(full))["rows"]
     assert rows
-    mine = ask(desk, "query_history", **query, transform={"extract": names}, output={"limit": 100})[
+    mine = ask(ctx, "query_history", **query, transform={"extract": names}, output={"limit": 100})[
         "rows"
     ]
     assert mine == [{name: each for name, each in row.items() if each not in (None, "")}
@@ -100,8 +98,8 @@ def test_a_query_gives_the_rows_of_the_command(both, query):
 
 
 def test_the_call_of_the_document_works_as_it_is_written(world):
-    _, desk = world
-    found = ask(desk(), "query_history", resource="messages", filter={"role": "user"})
+    _, ctx = world
+    found = ask(ctx(), "query_history", resource="messages", filter={"role": "user"})
     assert found["count"] == 5
     texts = [row["text"] for row in found["rows"]]
     assert "Plant seven apple trees, please" in texts
@@ -119,16 +117,16 @@ def test_the_call_of_the_document_works_as_it_is_written(world):
     ids=str,
 )
 def test_figures_of_a_query_are_the_commands(both, more):
-    desk, home, within = both
+    ctx, home, within = both
     filters = {"project": within[1]} if within else {}
     theirs = cli(home, "query", json.dumps({"resource": "tools", "filter": filters} | more))
-    assert ask(desk, "query_history", resource="tools", **more)["rows"] == theirs["rows"]
+    assert ask(ctx, "query_history", resource="tools", **more)["rows"] == theirs["rows"]
 
 
 def test_calls_are_those_of_the_query(both):
-    desk, home, within = both
+    ctx, home, within = both
     theirs = cli(home, "query", "tools", "--limit", "0", *within)["rows"]
-    found = ask(desk, "past_calls", limit=100)
+    found = ask(ctx, "past_calls", limit=100)
     assert found["total"] == len(theirs) == len(found["calls"])
     statuses = [row["status"] for row in theirs]
     assert found["failed"] == statuses.count("error")
@@ -159,27 +157,27 @@ def test_calls_are_those_of_the_query(both):
     ids=str,
 )
 def test_calls_can_be_chosen(world, asked, tools):
-    _, desk = world
-    found = ask(desk(ORCHARD), "past_calls", **asked)
+    _, ctx = world
+    found = ask(ctx(ORCHARD), "past_calls", **asked)
     assert [row["tool"] for row in found["calls"]] == tools
     assert found["total"] == len(tools)
 
 
 def test_what_a_call_asked_and_why_it_failed_stand_in_its_row(world):
-    _, desk = world
-    (row, _) = ask(desk(ORCHARD), "past_calls", status="error")["calls"]
+    _, ctx = world
+    (row, _) = ask(ctx(ORCHARD), "past_calls", status="error")["calls"]
     assert row["asked"] == "plant --most"
     assert row["error"] == "Exit code 1: no spade"
-    steps = ask(desk(ORCHARD), "session_turns", session=ONE, record=row["record"], limit=1)["steps"]
+    steps = ask(ctx(ORCHARD), "session_turns", session=ONE, record=row["record"], limit=1)["steps"]
     assert steps[0]["call"] == "Bash"
     assert steps[0]["input"] == {"command": "plant --most"}
     assert steps[0]["result"] == "Exit code 1: no spade"
 
 
 def test_errors_are_those_of_the_command(both):
-    desk, home, within = both
+    ctx, home, within = both
     theirs = cli(home, "errors", *within)
-    found = ask(desk, "past_errors", limit=50)
+    found = ask(ctx, "past_errors", limit=50)
     assert found["total"] == theirs["total"]
     names = ("tool", "count", "sessions", "example")
     assert [[row[name] for name in names] for row in found["errors"]] == [
@@ -188,7 +186,7 @@ def test_errors_are_those_of_the_command(both):
     for mine, other in zip(found["errors"], theirs["errors"], strict=True):
         assert other["signature"].startswith(mine["signature"])
         around = cli(home, "errors", other["signature"], *within)
-        shown = ask(desk, "past_errors", signature=mine["signature"])
+        shown = ask(ctx, "past_errors", signature=mine["signature"])
         assert shown["total"] == around["total"]
         for here, there in zip(shown["occurrences"], around["occurrences"], strict=True):
             texts = [each["text"] for each in there["records"] if each["text"]]
@@ -196,18 +194,18 @@ def test_errors_are_those_of_the_command(both):
 
 
 def test_an_error_leads_to_its_record(world):
-    _, desk = world
-    (row,) = ask(desk(ORCHARD), "past_errors")["errors"]
+    _, ctx = world
+    (row,) = ask(ctx(ORCHARD), "past_errors")["errors"]
     assert row["count"] == 2
-    whole = ask(desk(ORCHARD), "session_overview", session=row["session"], record=row["record"])
+    whole = ask(ctx(ORCHARD), "session_overview", session=row["session"], record=row["record"])
     assert whole["pieces"][0]["text"] == "Exit code 1: no spade"
 
 
 @pytest.mark.parametrize("by", ["day", "model", "session", "project", "subagent", "hour", "week"])
 def test_costs_are_those_of_the_ledger(both, by):
-    desk, home, within = both
+    ctx, home, within = both
     theirs = cli(home, "cost", "--by", by, *within)
-    found = ask(desk, "past_costs", by=[by], limit=100)
+    found = ask(ctx, "past_costs", by=[by], limit=100)
     assert found["rows_in_all"] == len(theirs["rows"])
 
     def plain(row):
@@ -221,7 +219,7 @@ def test_costs_are_those_of_the_ledger(both, by):
 
 
 def test_costs_of_one_session_or_model(world):
-    home, desk = world
+    home, ctx = world
     for options, asked in (
         (["--session", TWO], {"session": TWO[:6]}),
         (["--model", "haiku"], {"model": "haiku"}),
@@ -229,23 +227,23 @@ def test_costs_of_one_session_or_model(world):
     ):
         totals = cli(home, "cost", "model", "--project", ORCHARD, *options)["totals"]
         assert (
-            ask(desk(ORCHARD), "past_costs", by="model", **asked)["totals"]["cost_usd"]
+            ask(ctx(ORCHARD), "past_costs", by="model", **asked)["totals"]["cost_usd"]
             == (totals["cost_usd"])
         )
 
 
 def test_what_is_skipped_is_said_and_a_price_nobody_knows_named(world):
-    _, desk = world
-    skipped = ask(desk(), "past_costs")["skipped"]
+    _, ctx = world
+    skipped = ask(ctx(), "past_costs")["skipped"]
     assert [each["model"] for each in skipped["unpriced"]] == ["claude-rubies-1"]
-    assert "skipped" in ask(desk(ORCHARD), "past_costs")
-    assert "unpriced" not in ask(desk(ORCHARD), "past_costs")["skipped"]
+    assert "skipped" in ask(ctx(ORCHARD), "past_costs")
+    assert "unpriced" not in ask(ctx(ORCHARD), "past_costs")["skipped"]
 
 
 def test_files_are_those_of_the_command(both):
-    desk, home, within = both
+    ctx, home, within = both
     theirs = cli(home, "query", "files", "--limit", "0", *within)["files"]
-    found = ask(desk, "past_files", limit=100)["files"]
+    found = ask(ctx, "past_files", limit=100)["files"]
     names = ("file", "reads", "edits", "writes", "searches", "sessions")
     assert [{name: row.get(name, 0) for name in names} for row in found] == [
         {name: row[name] for name in names} for row in theirs
@@ -253,12 +251,12 @@ def test_files_are_those_of_the_command(both):
 
 
 def test_the_files_of_a_session_with_their_versions_and_edits(world):
-    home, desk = world
+    home, ctx = world
     (theirs,) = cli(home, "files", ONE)["files"]
-    listed = ask(desk(ORCHARD), "past_files", session=ONE)["files"]
+    listed = ask(ctx(ORCHARD), "past_files", session=ONE)["files"]
     assert [row["file"] for row in listed if row.get("edits")] == [theirs["shown"]]
     assert listed[0]["versions"] == len(theirs["versions"]) == 2
-    one = ask(desk(ORCHARD), "past_files", session=ONE, path="tree.py")
+    one = ask(ctx(ORCHARD), "past_files", session=ONE, path="tree.py")
     assert [each["version"] for each in one["versions"]] == [1, 2]
     assert [each["size_bytes"] for each in one["versions"]] == [4, 12]
     (edit,) = theirs["edits"]
@@ -266,24 +264,24 @@ def test_the_files_of_a_session_with_their_versions_and_edits(world):
         {"record": edit["record"], "at": instant(edit["at"]), "tool": "Edit", "added": 2,
          "removed": 1}
     ]  # fmt: skip
-    held = ask(desk(ORCHARD), "past_files", session=ONE, path=TREE, version=2)
+    held = ask(ctx(ORCHARD), "past_files", session=ONE, path=TREE, version=2)
     assert "".join(each["text"] for each in held["pieces"]) == "seven\ntrees\n"
     assert held["version"] == 2
 
 
 def test_who_touched_a_file(world):
-    _, desk = world
-    rows = ask(desk(ORCHARD), "past_files", path="*.txt")["touched_by"]
+    _, ctx = world
+    rows = ask(ctx(ORCHARD), "past_files", path="*.txt")["touched_by"]
     assert [(row["session"], row["subagent"], row["reads"]) for row in rows] == [(ONE, SUBAGENT, 1)]
-    rows = ask(desk(), "past_files", path="*.txt")["touched_by"]
+    rows = ask(ctx(), "past_files", path="*.txt")["touched_by"]
     assert {row["session"] for row in rows} == {ONE, OUT}
 
 
 def test_insights_are_those_of_the_command(both):
-    desk, home, within = both
+    ctx, home, within = both
     theirs = cli(home, "insights", "--since", "2026-01-01", "--limit", "50", *within)
     sections = ["overview", "models", "tools", "errors", "edits", "turns", "days", "streaks"]
-    found = ask(desk, "past_insights", sections=sections, since="2026-01-01", limit=50)["sections"]
+    found = ask(ctx, "past_insights", sections=sections, since="2026-01-01", limit=50)["sections"]
     told = {row.pop("section"): row for row in found}
     assert list(told) == sections
 
@@ -304,10 +302,10 @@ def test_insights_are_those_of_the_command(both):
 
 
 def test_turns_tell_the_thread(world):
-    home, desk = world
+    home, ctx = world
     theirs = cli(home, "show", ONE)["records"]
     prompts = [row["text"] for row in theirs if row["meaning"] == "prompt"]
-    found = ask(desk(ORCHARD), "session_turns", session=ONE)
+    found = ask(ctx(ORCHARD), "session_turns", session=ONE)
     assert found["turns"] == 2
     assert [row["prompt"] for row in found["flow"]] == prompts
     assert [row["turn"] for row in found["flow"]] == [1, 2]
@@ -318,17 +316,17 @@ def test_turns_tell_the_thread(world):
     ]  # fmt: skip
     assert first["answer"] == "Seven apple trees stand. And a bench."
     assert second["calls"][-1] == "Grep: pear [pending]"
-    newest = ask(desk(ORCHARD), "session_turns", session="latest", newest=True)["flow"]
+    newest = ask(ctx(ORCHARD), "session_turns", session="latest", newest=True)["flow"]
     assert newest == found["flow"][::-1]
 
 
 def test_a_turn_in_full_says_all_that_the_thread_says(world):
-    home, desk = world
+    home, ctx = world
     theirs = cli(home, "show", ONE)["records"]
     steps = [
         each
         for turn in (1, 2)
-        for each in ask_on(desk(ORCHARD), "session_turns", "steps", session=ONE, turn=turn)
+        for each in ask_on(ctx(ORCHARD), "session_turns", "steps", session=ONE, turn=turn)
     ]
     answers = [row["text"] for row in theirs if row["author"] == "assistant" and row["text"]]
     assert "\n".join(each["answer"] for each in steps if "answer" in each) == "\n".join(answers)
@@ -337,20 +335,20 @@ def test_a_turn_in_full_says_all_that_the_thread_says(world):
     results = [result["text"] for row in theirs for result in row["results"]]
     assert [each["result"] for each in steps if "result" in each] == results
     assert not any("where is room?" in str(each) for each in steps)
-    last = ask(desk(ORCHARD), "session_turns", session=ONE, turn=-1)
+    last = ask(ctx(ORCHARD), "session_turns", session=ONE, turn=-1)
     assert last["turn"] == 2
 
 
 def test_an_agents_turns_and_any_record_open(world):
-    _, desk = world
-    found = ask(desk(ORCHARD), "session_turns", session=ONE, subagent=SUBAGENT[:3])
+    _, ctx = world
+    found = ask(ctx(ORCHARD), "session_turns", session=ONE, subagent=SUBAGENT[:3])
     assert found["subagent"] == SUBAGENT
     (turn,) = found["flow"]
     assert turn["prompt"] == "count the pears"
     assert turn["answer"] == "Nine pears."
-    (hit,) = ask(desk(ORCHARD), "search_history", query='"Nine pears"')["hits"]
+    (hit,) = ask(ctx(ORCHARD), "search_history", query='"Nine pears"')["hits"]
     assert hit["subagent"] == SUBAGENT
-    opened_at = ask(desk(ORCHARD), "session_turns", session=hit["session"], record=hit["record"])
+    opened_at = ask(ctx(ORCHARD), "session_turns", session=hit["session"], record=hit["record"])
     assert opened_at["subagent"] == SUBAGENT
     assert opened_at["steps"][0]["answer"] == "Nine pears."
 
@@ -373,35 +371,35 @@ def test_an_agents_turns_and_any_record_open(world):
     ids=str,
 )
 def test_pages_put_together_are_the_whole(world, tool, noun, arguments):
-    _, desk = world
+    _, ctx = world
     # What is told with the first row of a session, or page, differs by where a page begins.
     aside = ("title", "project")
 
     def bare(rows):
         return [{name: each for name, each in row.items() if name not in aside} for row in rows]
 
-    whole = bare(ask_on(desk(), tool, noun, **arguments, limit=100))
+    whole = bare(ask_on(ctx(), tool, noun, **arguments, limit=100))
     for limit in (1, 2, 3):
-        assert bare(ask_on(desk(), tool, noun, **arguments, limit=limit)) == whole
-    assert bare(ask_on(desk(answer_bytes=4_000), tool, noun, **arguments, limit=100)) == whole
+        assert bare(ask_on(ctx(), tool, noun, **arguments, limit=limit)) == whole
+    assert bare(ask_on(ctx(answer_bytes=4_000), tool, noun, **arguments, limit=100)) == whole
 
 
 def test_sections_and_query_rows_go_on_too(world):
-    _, desk = world
+    _, ctx = world
     sections = ["overview", "models", "tools", "errors", "hours", "cache", "commands"]
     asked = {"sections": sections, "since": "2026-01-01"}
-    small = ask_on(desk(answer_bytes=4_000), "past_insights", "sections", **asked)
+    small = ask_on(ctx(answer_bytes=4_000), "past_insights", "sections", **asked)
     assert [row["section"] for row in small] == sections
-    rows = ask_on(desk(), "query_history", "rows", resource="entries", output={"limit": 7})
-    assert len(rows) == ask(desk(), "query_history", resource="entries")["count"]
+    rows = ask_on(ctx(), "query_history", "rows", resource="entries", output={"limit": 7})
+    assert len(rows) == ask(ctx(), "query_history", resource="entries")["count"]
     uuids = [row["uuid"] for row in rows if row.get("uuid")]
     assert len(set(uuids)) == len(uuids) > 0
 
 
 def test_what_is_below_the_project_is_of_it(world):
-    _, desk = world
-    found = ask(desk(ORCHARD), "past_costs", by=["project"])
+    _, ctx = world
+    found = ask(ctx(ORCHARD), "past_costs", by=["project"])
     assert {row["project"] for row in found["rows"]} == {ORCHARD, PRESS}
-    only = ask(desk(ORCHARD), "past_costs", by=["model"], project="press")
+    only = ask(ctx(ORCHARD), "past_costs", by=["model"], project="press")
     assert {row["model"] for row in only["rows"]} <= {HAIKU, "claude-opus-4-6"}
     assert only["totals"]["messages"] == 2

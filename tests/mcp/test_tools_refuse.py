@@ -57,7 +57,7 @@ def world(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def desk(world):
+def ctx(world):
     return world[1](ORCHARD)
 
 
@@ -73,7 +73,7 @@ BAD = [
     ("search_history", {"query": "apples", "limit": 0}, "limit must be at least 1"),
     ("search_history", {"query": "apples", "limit": -1}, "limit must be at least 1"),
     ("search_history", {"query": "apples", "limit": 10**9}, "limit must be at most 200"),
-    ("search_history", {"query": "apples", "since": "someday"}, "no date"),
+    ("search_history", {"query": "apples", "since": "someday"}, "invalid date"),
     ("search_history", {"query": "apples", "session": "../../etc/passwd"}, "session id"),
     ("search_history", {"query": "apples", "project": "../../.."}, "no project"),
     ("search_history", {"query": "apples", "regex": True}, "no argument 'regex'"),
@@ -96,7 +96,7 @@ BAD = [
     ("past_calls", {"tool": "*" * 50}, "too many stars"),
     ("past_calls", {"file": "*a*" * 50}, "too many stars"),
     ("past_calls", {"session": "latest\0"}, "session id"),
-    ("past_calls", {"until": "2026-99-99"}, "no date"),
+    ("past_calls", {"until": "2026-99-99"}, "invalid date"),
     ("past_errors", {"signature": "../x"}, "signature"),
     ("past_errors", {"signature": "ffffffffffff"}, "no error has a signature"),
     ("past_errors", {"least": 0}, "least"),
@@ -128,7 +128,7 @@ BAD = [
     (
         "query_history",
         {"resource": "messages", "filter": {"time_range": {"start": "?"}}},
-        "no date",
+        "invalid date",
     ),
     ("query_history", {"resource": "messages", "filter": "role=user"}, "filter"),
     ("query_history", {"resource": "tools", "output": {"limit": 0}}, "limit is 0"),
@@ -144,26 +144,26 @@ BAD = [
     ("past_insights", {"sections": ["gossip"]}, "sections"),
     ("past_insights", {"sections": []}, "sections"),
     ("past_insights", {"limit": 10**9}, "limit"),
-    ("past_insights", {"since": "later"}, "no date"),
+    ("past_insights", {"since": "later"}, "invalid date"),
     ("past_insights", {"since": "2026-11-02", "until": "2026-11-01"}, "ends before it begins"),
 ]
 
 
 @pytest.mark.parametrize(("tool", "arguments", "words"), BAD, ids=str)
-def test_a_mistake_is_told_with_what_to_do(desk, tool, arguments, words):
-    text = refused(desk, tool, **arguments)
+def test_a_mistake_is_told_with_what_to_do(ctx, tool, arguments, words):
+    text = refused(ctx, tool, **arguments)
     assert words in text
     assert "Traceback" not in text
     assert len(text) < 2_500
 
 
 @pytest.mark.parametrize("tool", MINE)
-def test_a_cursor_of_nobody_and_one_of_another_question(desk, tool):
+def test_a_cursor_of_nobody_and_one_of_another_question(ctx, tool):
     basic = BASIC.get(tool, {})
-    assert "cursor" in refused(desk, tool, **basic, cursor="AAAA")
-    assert "cursor" in refused(desk, tool, **basic, cursor="x" * 50)
-    other = ask(desk, "past_calls", limit=1)["next"]
-    assert "cursor" in refused(desk, tool, **basic, cursor=other)
+    assert "cursor" in refused(ctx, tool, **basic, cursor="AAAA")
+    assert "cursor" in refused(ctx, tool, **basic, cursor="x" * 50)
+    other = ask(ctx, "past_calls", limit=1)["next"]
+    assert "cursor" in refused(ctx, tool, **basic, cursor=other)
 
 
 # -- the scope -------------------------------------------------------------------------------
@@ -223,11 +223,11 @@ def _names(tool):
 
 
 def test_no_argument_leads_out_of_the_project(world):
-    _, desk = world
-    wide = desk()
+    _, ctx = world
+    wide = ctx()
     (failed,) = (row for row in ask(wide, "past_errors")["errors"] if row["session"] == OUT)
     calls = list(escapes(failed["signature"], failed["record"]))
-    answers = anyio.run(called, desk(ORCHARD), calls)
+    answers = anyio.run(called, ctx(ORCHARD), calls)
     given = 0
     for (tool, arguments), (text, is_error) in zip(calls, answers, strict=True):
         said = str(arguments)
@@ -249,11 +249,11 @@ def test_no_argument_leads_out_of_the_project(world):
 
 
 def test_a_session_of_another_project_is_as_unknown_as_none(world):
-    _, desk = world
+    _, ctx = world
     for tool in ("session_turns", "past_calls", "past_files", "past_costs", "search_history"):
         basic = {name: each for name, each in BASIC.get(tool, {}).items() if name != "session"}
-        there = refused(desk(ORCHARD), tool, **basic, session=OUT)
-        nowhere = refused(desk(ORCHARD), tool, **basic, session="dddddddd")
+        there = refused(ctx(ORCHARD), tool, **basic, session=OUT)
+        nowhere = refused(ctx(ORCHARD), tool, **basic, session="dddddddd")
         assert there.replace(OUT, "…") == nowhere.replace("dddddddd", "…")
 
 
@@ -267,9 +267,9 @@ def test_what_was_skipped_elsewhere_is_not_told(tmp_path):
             log.write_bytes(log.read_bytes() + line + b'{"type":"assistant","usage":\n')
         return home
 
-    with opened(tmp_path, make) as (_, desk):
-        wide = ask(desk(), "past_costs")["skipped"].get("places", {})
-        narrow = ask(desk(ORCHARD), "past_costs")["skipped"].get("places", {})
+    with opened(tmp_path, make) as (_, ctx):
+        wide = ask(ctx(), "past_costs")["skipped"].get("places", {})
+        narrow = ask(ctx(ORCHARD), "past_costs")["skipped"].get("places", {})
         assert sum(wide.values()) > sum(narrow.values()) > 0
 
 
@@ -286,8 +286,8 @@ def test_a_pattern_that_takes_for_ever_ends_and_holds_nobody_up(tmp_path, monkey
             writer.append(turnlog.build.user("a" * 50 + "!"))
         return home
 
-    async def both(desk):
-        async with Client(make_server(desk)) as client:
+    async def both(ctx):
+        async with Client(make_server(ctx)) as client:
             await client.call_tool("past_calls", {})
             took = {}
 
@@ -302,8 +302,8 @@ def test_a_pattern_that_takes_for_ever_ends_and_holds_nobody_up(tmp_path, monkey
                 group.start_soon(one, "past_calls", {})
             return took
 
-    with opened(tmp_path, make) as (_, desk):
-        took = anyio.run(both, desk(ORCHARD, seconds=60))
+    with opened(tmp_path, make) as (_, ctx):
+        took = anyio.run(both, ctx(ORCHARD, seconds=60))
     order, result = took["query_history"]
     assert result.is_error
     assert "pattern" in result.content[0].text
@@ -322,9 +322,9 @@ def test_a_slow_pattern_for_tools_is_refused(tmp_path, monkeypatch):
         return home
 
     monkeypatch.setattr(filters, "BUDGET_SECONDS", 0.2)
-    with opened(tmp_path, make) as (_, desk):
+    with opened(tmp_path, make) as (_, ctx):
         wanted = {"resource": "tools", "filter": {"tool_name": "^(a|a)+$"}}
-        assert "takes too long" in refused(desk(ORCHARD), "query_history", **wanted)
+        assert "takes too long" in refused(ctx(ORCHARD), "query_history", **wanted)
 
 
 # -- secrets at the border of what is shown --------------------------------------------------
@@ -360,8 +360,8 @@ def leaky(tmp_path_factory):
         kept.mkdir(parents=True)
         return home
 
-    with opened(tmp_path_factory.mktemp("leaky"), make) as (_, desk):
-        yield desk(ORCHARD), secrets
+    with opened(tmp_path_factory.mktemp("leaky"), make) as (_, ctx):
+        yield ctx(ORCHARD), secrets
 
 
 @pytest.mark.parametrize(
@@ -390,42 +390,42 @@ def leaky(tmp_path_factory):
     ids=str,
 )  # fmt: skip
 def test_no_half_of_a_secret_is_shown(leaky, tool, noun, arguments):
-    desk, secrets = leaky
-    text = str(ask_on(desk, tool, noun, **arguments))
+    ctx, secrets = leaky
+    text = str(ask_on(ctx, tool, noun, **arguments))
     assert "[redacted" in text, "nothing was there to be masked"
     survivors = [each for each in secrets if planted.survives(each, text)]
     assert not survivors, survivors[:3]
 
 
 def test_around_an_error_and_in_one_record_no_secret_is_shown(leaky):
-    desk, secrets = leaky
-    for row in ask(desk, "past_errors", limit=3)["errors"]:
-        around = ask_on(desk, "past_errors", "occurrences", signature=row["signature"], limit=5)
+    ctx, secrets = leaky
+    for row in ask(ctx, "past_errors", limit=3)["errors"]:
+        around = ask_on(ctx, "past_errors", "occurrences", signature=row["signature"], limit=5)
         assert not [each for each in secrets if planted.survives(each, str(around))]
 
 
 def test_no_secret_can_be_asked_out_letter_by_letter(leaky):
-    desk, secrets = leaky
+    ctx, secrets = leaky
     for secret in secrets[:6]:
         for pattern in (secret[:14] + ".", secret[14:24], secret[-12:]):
             wanted = {"content_match": pattern.replace("+", ".")}
-            assert not ask(desk, "query_history", resource="messages", filter=wanted)["rows"]
+            assert not ask(ctx, "query_history", resource="messages", filter=wanted)["rows"]
 
 
 @pytest.mark.parametrize("newest", [False, True])
 def test_no_search_tells_how_a_secret_begins(leaky, newest):
-    desk, secrets = leaky
+    ctx, secrets = leaky
 
     def hits(query):
         asked = {"query": query, "newest": newest, "results": True, "limit": 50}
-        return ask_on(desk, "search_history", "hits", **asked)
+        return ask_on(ctx, "search_history", "hits", **asked)
 
     apples = hits("apple")
     assert apples
-    assert ask(desk, "list_sessions", title="apple")["sessions"]
+    assert ask(ctx, "list_sessions", title="apple")["sessions"]
     for secret in (secrets[0], secrets[3], secrets[-1]):  # The last one stands in the title.
         *_, word = re.findall("[A-Za-z0-9]{8,}", secret)
-        assert not ask(desk, "list_sessions", title=word[:6])["sessions"]
+        assert not ask(ctx, "list_sessions", title=word[:6])["sessions"]
         for asked in (f"{word[:6]}*", word, f'"{secret}"', f"plum OR {word[:6]}*"):
             assert not hits(asked), asked
             assert not hits(f"apple {asked}") or "OR" in asked, asked
@@ -472,9 +472,9 @@ def of_schema(schema):
 
 
 @pytest.fixture(scope="module")
-def schemas(desk):
+def schemas(ctx):
     async def listed():
-        async with Client(make_server(desk)) as client:
+        async with Client(make_server(ctx)) as client:
             return {each.name: each.input_schema for each in (await client.list_tools()).tools}
 
     return anyio.run(listed)
@@ -483,7 +483,7 @@ def schemas(desk):
 @pytest.mark.parametrize("tool", MINE)
 @settings(max_examples=settings.default.max_examples // 4)
 @given(data=st.data())
-def test_whatever_is_asked_is_answered_or_refused_in_words(desk, schemas, tool, data):
+def test_whatever_is_asked_is_answered_or_refused_in_words(ctx, schemas, tool, data):
     schema = schemas[tool]
     needed = set(schema.get("required", []))
     parts = {name: of_schema(each) for name, each in schema["properties"].items()}
@@ -492,12 +492,12 @@ def test_whatever_is_asked_is_answered_or_refused_in_words(desk, schemas, tool, 
         optional={name: each for name, each in parts.items() if name not in needed},
     )
     calls = [(tool, arguments) for arguments in data.draw(st.lists(some, min_size=6, max_size=6))]
-    for text, is_error in anyio.run(called, desk, calls):
+    for text, is_error in anyio.run(called, ctx, calls):
         if is_error:
             assert text.startswith("error: ")
             assert "\nhint: " in text, text
         else:
             assert text.startswith(NOTICE)
-        assert len(text.encode()) <= desk.settings.answer_bytes
+        assert len(text.encode()) <= ctx.settings.answer_bytes
         if not is_error:
             assert not any(word in text for word in HUSHED)

@@ -77,7 +77,7 @@ def test_any_range_is_that_of_the_plain_log(folder, data, places):
     start=st.integers(0, 500),
     sizes=st.lists(st.integers(1, 200), min_size=1, max_size=9),
 )
-def test_reading_on_is_not_disturbed_by_looking_elsewhere(folder, data, start, sizes):
+def test_background_is_not_disturbed_by_looking_elsewhere(folder, data, start, sizes):
     path = folder / "on.zst"
     pack_to(path, [data])
     with framed(path) as source:

@@ -9,8 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.formats.homes import Home, all_homes, find_homes, turnlog_home
+from turnlog.formats.ids import check_session_id, is_uuid
 from turnlog.formats.log_file import LayoutName, LogFile, read_name
-from turnlog.formats.projects import is_within, last_part
+from turnlog.formats.projects import expand_path, is_windows_path, is_within, last_part
 from turnlog.formats.walk import Problem
 
 __all__ = [
@@ -21,8 +22,12 @@ __all__ = [
     "UnreadFile",
     "all_homes",
     "all_logs",
+    "check_session_id",
+    "expand_path",
     "find_homes",
     "homes_to_watch",
+    "is_uuid",
+    "is_windows_path",
     "is_within",
     "last_part",
     "logs_named",

@@ -10,20 +10,37 @@ from turnlog.api.homes import Home, UnreadFile, unread_files
 from turnlog.errors import IndexUnavailable
 from turnlog.index.connection import Index, open_fresh
 from turnlog.index.database import open_for_reading
-from turnlog.index.fallback import Fallback
+from turnlog.index.fallback import Fallback, delete_temporary_indexes
+from turnlog.index.ids import (
+    OFFSET_BITS,
+    SUBAGENT,
+    instant_at,
+    long_uuid,
+    microseconds,
+    short_uuid,
+)
 from turnlog.index.refresh.refresh import Progress, RefreshResult, Stage
+from turnlog.index.texts import TextKind
 
 __all__ = [
+    "OFFSET_BITS",
+    "SUBAGENT",
     "Fallback",
     "Index",
     "Progress",
     "RefreshDocument",
     "RefreshResult",
     "Stage",
+    "TextKind",
+    "delete_temporary_indexes",
+    "instant_at",
+    "long_uuid",
+    "microseconds",
     "open_fresh",
     "refresh",
     "refresh_document",
     "select_names",
+    "short_uuid",
 ]
 
 

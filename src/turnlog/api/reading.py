@@ -32,7 +32,7 @@ from turnlog.sessions.reading.subagents import Subagent, subagents_by_call
 from turnlog.sessions.reading.threads import branches_of, whole_thread, with_parallel
 from turnlog.sessions.reading.tree import Gap, GapReason, Lineage, Node, Tree, find_record
 from turnlog.sessions.session import Session, readable_session
-from turnlog.sessions.state import Running, is_being_written, recency
+from turnlog.sessions.state import Running, is_being_written, recency, running_sessions
 from turnlog.storage.reader import Placed
 from turnlog.storage.tail import read_last
 from turnlog.text import utf8_safe
@@ -57,6 +57,7 @@ __all__ = [
     "filters",
     "find_readable",
     "is_being_written",
+    "running_sessions",
     "subagents_by_call",
 ]
 

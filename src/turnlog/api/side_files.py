@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -13,9 +14,12 @@ from turnlog.api.arguments import resolve_session_id
 from turnlog.api.homes import Home, Problem
 from turnlog.api.sessions import sessions_in
 from turnlog.errors import NotFound, UsageError
+from turnlog.formats import side_files
+from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.dates import is_between
 from turnlog.sessions.owners import find_any_session
 from turnlog.sessions.session import Session
+from turnlog.sessions.side_files.file_changes import FileTraces, shown_path, whole_path
 from turnlog.sessions.side_files.file_history import (
     FileAt,
     RestoredVersion,
@@ -36,12 +40,14 @@ from turnlog.sessions.side_files.todos import (
     all_todos,
     sessions_with_tasks,
     tasks_of,
+    todos_of,
 )
 from turnlog.storage.atomic_files import Unreadable, text_of
 
 __all__ = [
     "DiffRow",
     "EditRow",
+    "FileTraces",
     "FilesDocument",
     "PastedRow",
     "PlanRow",
@@ -51,20 +57,27 @@ __all__ = [
     "PromptRow",
     "PromptsDocument",
     "RestoredVersion",
+    "SessionFiles",
     "TaskRow",
     "TodoItem",
     "TodoRow",
     "TodosDocument",
+    "TouchedFile",
     "TouchedFileRow",
     "Unreadable",
     "Version",
     "VersionOutcome",
+    "content_of",
     "file_bytes",
     "find_plan",
     "list_plans",
     "list_prompts",
     "list_todos",
+    "open_todos",
     "session_files",
+    "shown_path",
+    "whole_path",
+    "with_kept_files",
 ]
 
 
@@ -161,6 +174,18 @@ def list_todos(
         next=end if end < len(lists) else None,
         total=len(lists),
     )
+
+
+def open_todos(home: str, session_id: str) -> Iterator[tuple[str, str]]:
+    """Yield the state and text of the unfinished todos and tasks of a session."""
+    place = Home(Path(home))
+    for todos in todos_of(place, session_id):
+        for todo in todos.todos:
+            if todo.state != "completed":
+                yield todo.state or "pending", todo.content
+    for task in tasks_of(place, session_id):
+        if task.state not in {"completed", "deleted"} and task.subject:
+            yield task.state or "pending", task.subject
 
 
 def _session_with_todos(homes: Sequence[Home], name: str, lists: Iterable[TodoList]) -> str:
@@ -535,6 +560,22 @@ def file_bytes(
     if state is None or state.version.is_absent:
         return None
     return content_of(state.version)
+
+
+def with_kept_files(traces: FileTraces, home: str, session_id: str) -> SessionFiles:
+    """Return the files in *traces* with the versions that were kept of them, in any layout."""
+    place = Home(Path(home))
+    beside = place.path.parent if place.path.name == "sessions" else place.path
+    directories = (side_files(place, session_id).file_history, beside / "snapshots" / session_id)
+    problems: list[Problem] = []
+    walk = DirectoryWalk(problems)
+    items = [
+        item
+        for directory in directories
+        if directory is not None and directory.is_dir()
+        for item in walk.enter(str(directory))
+    ]
+    return SessionFiles(traces, items, problems)
 
 
 def _add_diffs(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from turnlog.mcp.context import ToolContext
     from turnlog.mcp.server import TurnlogServer
 
-_PORT: Final = 7433  # Written out, since what knows it needs the extra; a test compares.
+_PORT: Final = 7433  # As in http.py, which needs the extra; a test compares them.
 _NEEDED: Final = ("mcp", "mcp_types", "pydantic", "starlette", "uvicorn")
 _EXTRA: Final = "install it with: pip install 'turnlog[mcp]'"
 
@@ -28,15 +28,15 @@ _EXTRA: Final = "install it with: pip install 'turnlog[mcp]'"
     name="mcp",
     epilog="""\b
 Examples:
-  turnlog mcp --install                   what to tell Claude Code and others
+  turnlog mcp --install                   print settings for Claude Code and others
   turnlog mcp                             serve the project in this directory, over stdio
-  turnlog mcp --project ~/orchard --http  the same over HTTP, behind a token
-  turnlog mcp --all-projects              everything there is
+  turnlog mcp --project ~/orchard --http  serve over HTTP, protected by a token
+  turnlog mcp --all-projects              serve sessions of all projects
 In config.toml:
   [mcp]
   scope = "all"                           # as --all-projects; else "project"
-  answer_bytes = 24000                    # how long an answer may be
-  seconds = 20                            # how long it may take""",
+  answer_bytes = 24000                    # largest answer
+  seconds = 20                            # time limit of an answer""",
 )
 @click.option(
     "--home",
@@ -49,9 +49,9 @@ In config.toml:
 @click.option(
     "--project",
     metavar="DIR",
-    help="Tell of sessions that worked in DIR or below it.  [default: this directory]",
+    help="Only sessions that worked in DIR or below it.  [default: this directory]",
 )
-@click.option("--all-projects", is_flag=True, help="Tell of all sessions, of whatever project.")
+@click.option("--all-projects", is_flag=True, help="Sessions of all projects.")
 @click.option("--http", "over_http", is_flag=True, help="Serve streamable HTTP instead of stdio.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Loopback addresses only.")
 @click.option(
@@ -59,12 +59,12 @@ In config.toml:
     type=click.IntRange(0, 65535),
     default=_PORT,
     show_default=True,
-    help="Where to listen; 0 takes any that is free.",
+    help="Port; 0 chooses a free one.",
 )
 @click.option(
     "--token-file",
     metavar="FILE",
-    help="Read the token from FILE, made if it is not there, instead of a new one each time.",
+    help="Read the token from FILE, created if missing, instead of a new one each time.",
 )
 @click.option(
     "--prefix",
@@ -87,9 +87,10 @@ def command(
     install: bool,
     as_json: bool,
 ) -> int:
-    """Let agents look up what was done before: an MCP server, read only.
+    """Serve past sessions to agents: a read-only MCP server.
 
-    It tells of the project it is started in, framed as data, without secrets, in bounded answers.
+    It shows the project it is started in, framed as data, without secrets, in answers of limited
+    size.
     """
     if project is not None and all_projects:
         raise UsageError("one project, or all of them", hint="leave out one of the two options")
@@ -122,7 +123,7 @@ def _server(
 
 @contextmanager
 def _needing_the_extra() -> Iterator[None]:
-    """Return how to get the packages that only the server needs, if they are not there."""
+    """Turn the ImportError of a package that only the server needs into a hint."""
     try:
         yield
     except ImportError as error:
@@ -131,17 +132,17 @@ def _needing_the_extra() -> Iterator[None]:
             raise
         if isinstance(error, ModuleNotFoundError):
             raise UsageError(f"the server needs a package: {name}", hint=_EXTRA) from None
-        # An older one, which has other names.
+        # An older version, with other names.
         raise UsageError("the server needs mcp 2 or newer", hint=_EXTRA) from None
 
 
 def make_context(
     homes: tuple[str, ...], project: str | None, *, all_projects: bool, prefix: str = ""
 ) -> ToolContext:
-    """Lay out the desk as the options and config.toml say; tell what of that cannot be read."""
+    """Return the context for the options and config.toml; print invalid settings."""
+    from turnlog.api.background_refresh import BackgroundRefresh
+    from turnlog.api.homes import all_homes, turnlog_home
     from turnlog.config import load_config, problem_message
-    from turnlog.formats import all_homes, turnlog_home
-    from turnlog.mcp.background_refresh import BackgroundRefresh
     from turnlog.mcp.context import ToolContext, settings_from
     from turnlog.redact import rules_from
 
@@ -157,14 +158,14 @@ def make_context(
         scope=None if is_wide else scope_of(project),
         rules=rules,
         settings=settings,
-        reading_on=BackgroundRefresh(found),
+        background=BackgroundRefresh(found),
         parent=os.getppid(),
         prefix=prefix,
     )
 
 
 def scope_of(project: str | None) -> str:
-    """Return the directory that the server tells of, as logs name it."""
+    """Return the directory whose sessions the server shows."""
     if project is not None and "${" in project:
         raise UsageError(
             f"{project!r} was not filled in by the program that started the server",
@@ -174,10 +175,10 @@ def scope_of(project: str | None) -> str:
         directory = os.path.realpath(os.path.expanduser(project or os.getcwd()))
     except (FileNotFoundError, ValueError):
         raise UsageError("there is no such directory", hint="name one with --project") from None
-    if os.path.dirname(directory) == directory:  # Where programs start that work nowhere.
+    if os.path.dirname(directory) == directory:  # Programs without a project start here.
         raise UsageError(
-            f"{directory} is no project, but everything",
-            hint="name one with --project DIR, or say --all-projects",
+            f"refusing to use {directory} as a project",
+            hint="name one with --project DIR, or use --all-projects",
         )
     return directory
 
@@ -189,10 +190,10 @@ def _run_http(server: TurnlogServer, host: str, port: int, token_file: str | Non
 
 
 def _leave() -> None:
-    """End now: whoever asked is gone, and a call that takes its time has nobody to answer."""
+    """Exit without waiting for calls that are still running: the client is gone."""
     others = [each for each in threading.enumerate() if each is not threading.current_thread()]
     if any(not each.daemon for each in others):
-        from turnlog.index.fallback import delete_temporary_indexes
+        from turnlog.api.index import delete_temporary_indexes
 
         delete_temporary_indexes()
         sys.stdout.flush()

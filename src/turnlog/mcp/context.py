@@ -1,26 +1,20 @@
-"""The desk: what a tool works with. Homes, scope, rules for secrets, the clock, and the index.
+"""The context of a tool's call: homes, scope, rules for secrets, time limit, and the index.
 
-The scope is a directory, that of the project for which the server was started; None is everything,
-and only the owner of the server can say so. A tool never decides by itself what is within it: it
-asks the desk for the directory (`Desk.project`) or the session (`Desk.session`) and hands on what
-it gets. What lies outside is not there: nobody learns whether it exists.
+The scope is the directory of the project that the server was started for; None means everything,
+which only the owner can choose. Tools get directories from `ToolContext.project` and sessions from
+`ToolContext.session`; what is outside of the scope does not exist for them.
 
-An index that a tool gets is read only, stops when the time is up, does not read a record that is
-larger than a server should hold, and lets no secret out of a log. Answers show how texts begin, and
-a secret that was cut in two is not known any more. So lines are masked where they are read, whole,
-before anything is made of them; what a pattern or a search is matched with is masked too, or it
-could ask a secret out letter by letter. What the index itself has (titles, names, paths) is masked
-on its way out like everything else.
+The index that a tool gets stops at the deadline, skips records that are too large, and masks
+secrets. Lines are masked whole as they are read: a secret that was cut in two is not recognized.
+Texts that a pattern or a search is matched with are masked too, or it could find out a secret
+letter by letter.
 
-What the owner of a server sets: ``[mcp]`` in config.toml.
+The owner's settings are in config.toml; no argument of a tool can widen them:
 
     [mcp]
     scope = "all"               # every project, not only the one that the server was started in
     answer_bytes = 24000        # no answer is larger
     seconds = 20                # no answer takes longer
-
-Only the owner sets these: no argument of a tool widens anything. A setting that cannot be read is
-reported and changes nothing.
 """
 
 from __future__ import annotations
@@ -36,16 +30,15 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
+from turnlog.api.background_refresh import BackgroundRefresh
+from turnlog.api.homes import Home, check_session_id, expand_path, is_windows_path, is_within
 from turnlog.api.index import Index, open_fresh
 from turnlog.api.query import projects_in
+from turnlog.api.reading import running_sessions
 from turnlog.config import SettingProblem
 from turnlog.errors import AmbiguousSession, NotFound, UsageError
-from turnlog.formats import Home, check_session_id
-from turnlog.formats.projects import expand_path, is_windows_path, is_within
-from turnlog.mcp.background_refresh import BackgroundRefresh
 from turnlog.records.dates import MachineZone, moment
 from turnlog.redact import NO_RULES, Rules, redact, redact_line
-from turnlog.sessions.state import running_sessions
 
 Scope: TypeAlias = Literal["project", "all"]
 LEAST_BYTES: Final = 4_000
@@ -54,19 +47,19 @@ MOST_SECONDS: Final = 300
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """The settings that hold."""
+    """The owner's settings."""
 
     scope: Scope = "project"
     answer_bytes: int = 24_000
-    """No answer is larger, its frame included."""
+    """The largest answer, with its frame."""
     seconds: float = 20
-    """No answer takes longer."""
+    """The time limit of an answer."""
 
 
-def settings_from(said: Mapping[str, Any]) -> tuple[Settings, tuple[SettingProblem, ...]]:
-    """Read the plain ``[mcp]`` table of a parsed config.toml."""
+def settings_from(table: Mapping[str, Any]) -> tuple[Settings, tuple[SettingProblem, ...]]:
+    """Parse the ``[mcp]`` table of config.toml; invalid settings are returned as problems."""
     settings, problems = Settings(), []
-    for name, value in said.items():
+    for name, value in table.items():
         reason = _reason(name, value)
         if reason is None:
             settings = structs.replace(settings, **{name: value})
@@ -76,7 +69,7 @@ def settings_from(said: Mapping[str, Any]) -> tuple[Settings, tuple[SettingProbl
 
 
 def _reason(name: str, value: Any) -> str | None:
-    """Return why a setting cannot be used; None if it can."""
+    """Return why a setting is invalid, or None."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match name:
         case "scope":
@@ -94,7 +87,7 @@ def _reason(name: str, value: Any) -> str | None:
 
 
 LARGEST_RECORD_BYTES: Final = 8 * 1024 * 1024
-"""A longer record is not read: in memory it takes several times as much."""
+"""Larger records are not read: in memory they take several times as much."""
 LATEST: Final = "latest"
 _WIDEN: Final = "this server tells of one project; its owner can start it with --all-projects"
 _SOME: Final = 5
@@ -102,7 +95,7 @@ _STEPS_OF_SQLITE: Final = 20_000
 
 
 class Deadline:
-    """When an answer must be there."""
+    """The time limit of a call."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -110,7 +103,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """How many seconds there are."""
+        """The seconds that are left."""
         return max(0.0, self._ends - time.monotonic())
 
     @property
@@ -118,12 +111,12 @@ class Deadline:
         return time.monotonic() >= self._ends
 
     def check(self) -> None:
-        """Raise if the time is up."""
+        """Raise UsageError if the time is over."""
         if self.is_over:
             raise self.late()
 
     def late(self) -> UsageError:
-        """Return the error that says so."""
+        """Return the error for a call that took too long."""
         return UsageError(
             f"no answer within {self.seconds:g} seconds",
             hint="ask for less: one session, a shorter period, or fewer rows",
@@ -131,7 +124,7 @@ class Deadline:
 
 
 class BoundedIndex(Index):
-    """An index that stops in time, reads no record that is too large, and masks what it reads."""
+    """An index with a time limit that skips large records and masks secrets."""
 
     is_masked = True
 
@@ -140,7 +133,7 @@ class BoundedIndex(Index):
         self._deadline = deadline
         self._rules = rules
         self.unread = 0
-        """How many records were too large to be read."""
+        """The number of records that were too large."""
         self.db.set_progress_handler(lambda: deadline.is_over, _STEPS_OF_SQLITE)
 
     def shown(self, text: str) -> str:
@@ -159,10 +152,10 @@ class BoundedIndex(Index):
 
 
 class KnownSession(NamedTuple):
-    """A session that the index knows, within the scope."""
+    """A session in the index, within the scope."""
 
     number: int
-    """As `records.session` has it."""
+    """Its number in the index."""
     id: str
     home: str
     path: str
@@ -172,49 +165,46 @@ class KnownSession(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """What a tool works with."""
+    """What a tool's call needs."""
 
     homes: tuple[Home, ...]
     scope: str | None
-    """The directory of which sessions may be told; None: all."""
+    """The directory whose sessions are visible; None for all."""
     rules: Rules = NO_RULES
     settings: Settings = field(default_factory=Settings)
     zone: tzinfo = field(default_factory=MachineZone)
     deadline: Deadline = field(default_factory=lambda: Deadline(Settings().seconds))
-    reading_on: BackgroundRefresh | None = None
-    """Who keeps the index fresh; None: whoever asks."""
+    background: BackgroundRefresh | None = None
+    """Keeps the index fresh; without it, each call does."""
     parent: int | None = None
-    """The process that started the server: an agent, perhaps, with a session of its own."""
+    """The process that started the server: perhaps an agent with a session of its own."""
     prefix: str = ""
     """Put before the name of every tool."""
 
     def for_a_call(self, seconds: float) -> ToolContext:
-        """Return the desk for one call, whose time begins now."""
+        """Return the context for one call, which starts now."""
         return replace(self, deadline=Deadline(min(seconds, self.settings.seconds)))
 
     def now(self) -> datetime:
         return datetime.now(UTC)
 
     def moment(self, text: str | None) -> datetime | None:
-        """Read a time as people say it, such as 7d or yesterday."""
+        """Parse a time such as 7d or yesterday."""
         return None if text is None else moment(text, now=self.now(), zone=self.zone)
 
     def mask(self, text: str) -> str:
-        """Return *text* without its secrets. Whoever cuts a text himself masks it first."""
+        """Return *text* without its secrets; do this before cutting a text."""
         return redact(text, self.rules)
 
     def asking_sessions(self) -> set[str]:
-        """Return the ids of the sessions that the process which started the server is running."""
+        """Return the ids of the sessions of the process that started the server."""
         if self.parent is None:
             return set()
         running = running_sessions(self.homes).values()
         return {each.session_id for each in running if each.pid == self.parent}
 
     def project(self, asked: str | None = None) -> str | None:
-        """Give the directory to ask for: *asked* if it is within the scope, else the scope itself.
-
-        A relative path is taken from the scope. What lies outside is refused.
-        """
+        """Return *asked*, relative to the scope, or the scope itself; raise if it is outside."""
         if asked is None:
             return self.scope
         if "\0" in asked or not asked.strip():
@@ -235,22 +225,19 @@ class ToolContext:
 
     @contextmanager
     def index(self) -> Iterator[BoundedIndex]:
-        """Open the index, fresh, for as long as the call may take."""
-        if self.reading_on is not None:
-            self.reading_on.wait(self.deadline)
-        plain = open_fresh(self.homes, is_stale_allowed=self.reading_on is not None)
+        """Open the refreshed index until the deadline."""
+        if self.background is not None:
+            self.background.wait(self.deadline.left)
+        plain = open_fresh(self.homes, is_stale_allowed=self.background is not None)
         with BoundedIndex(plain, self.deadline, self.rules) as index:
             try:
                 yield index
             except sqlite3.OperationalError:
-                self.deadline.check()  # That is why SQLite stopped, if the time is up.
+                self.deadline.check()  # The deadline interrupts SQLite.
                 raise
 
     def session(self, index: Index, text: str, *, but: Collection[str] = ()) -> KnownSession:
-        """Return the session whose id begins with *text*, or the ``latest``; of the scope only.
-
-        Those with an id in *but* are not meant.
-        """
+        """Return the session whose id begins with *text*, or the ``latest``, but none of *but*."""
         begins = "" if text == LATEST else check_session_id(text)
         which = "s.path <> '' AND s.gone_at IS NULL"  # As `list_sessions` lists them.
         if begins:
@@ -263,9 +250,8 @@ class ToolContext:
             " ORDER BY s.last_active_at DESC, s.session, s.id LIMIT 1000",
             (begins,) if begins else (),
         ).fetchall()
-        found = [known for row in rows if (known := KnownSession(*row)).id not in but]
-        exact = [each for each in found if each.id == text]
-        chosen = exact or found
+        matches = [known for row in rows if (known := KnownSession(*row)).id not in but]
+        chosen = [each for each in matches if each.id == text] or matches
         if not chosen:
             here = "" if self.scope is None else " in this project"
             hint = "`list_sessions` lists them"

@@ -1,21 +1,26 @@
-"""The server: tools, resources and the prompt, as the official package serves them.
+"""The server: tools, resources and the prompt, served by the official package.
 
-    server = make_server(desk)
+    server = make_server(ctx)
     server.run("stdio")
 
-Arguments that do not fit the schema, and names that are none, are answered in our words: what is
-wrong, and what may be said instead. An exception that nobody foresaw says nothing but that there
-was one; the server's own stderr has the rest.
-
-Arguments that do not fit: which, why, and what may be said instead.
+Calls run in worker threads, each with a time limit. Every error is answered with a message and a
+hint, without paths of the owner; the server's stderr has the details.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import logging
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import anyio
+import anyio.to_thread
 from mcp.server import MCPServer
 from mcp.server.mcpserver.context import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -24,75 +29,30 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import ValidationError
 
 from turnlog import __version__
-from turnlog.errors import TurnlogError, UsageError
+from turnlog.api.homes import turnlog_home
+from turnlog.errors import LogError, TurnlogError, UsageError
 from turnlog.mcp.context import ToolContext
-from turnlog.mcp.prompt import add_prompt
-from turnlog.mcp.resources import add_resources
-from turnlog.mcp.tool import Tool
-from turnlog.mcp.tool_calls import ToolCallRunner, error_text
-from turnlog.mcp.tool_names import spelled
+from turnlog.mcp.pages import Cursors, bounded, question_of
+from turnlog.mcp.resources import add_prompt, add_resources
+from turnlog.mcp.tool import PageStart, Tool, spelled
 from turnlog.mcp.tools import TOOLS
+from turnlog.redact import redact
+from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
+logger = logging.getLogger(__name__)
 
-_SOME: Final = 3
-_LONGEST: Final = 80
-
-
-def unknown_argument(given: Iterable[str], known: Collection[str]) -> None:
-    """Raise if an argument has a name that the tool does not know: it would do nothing."""
-    for name in given:
-        if name not in known:
-            close = get_close_matches(name, known, 1)
-            meant = f"did you mean {close[0]}? " if close else ""
-            raise UsageError(
-                f"there is no argument {name[:_LONGEST]!r}",
-                hint=f"{meant}there are {', '.join(known) or 'none'}",
-            )
-
-
-def wrong_arguments(error: ValidationError, schema: Mapping[str, Any]) -> UsageError:
-    """Return the mistake in the caller's words: the arguments' names and what each may be."""
-    found = error.errors(include_url=False)
-    # A value that may be several things fits none of them in several ways: one is enough.
-    firsts = {str(each["loc"][0]) if each["loc"] else "": each for each in reversed(found)}
-    names = list(firsts)[::-1][:_SOME]
-    wrong = [_wrong(firsts[name]) for name in names]
-    if len(firsts) > _SOME:
-        wrong.append(f"and {len(firsts) - _SOME} more")
-    means = [f"{name}: {schema[name]['description']}" for name in names if name in schema]
-    return UsageError(
-        "; ".join(wrong), hint=" ".join(means) or "the tool's schema says what it takes"
-    )
-
-
-def _wrong(detail: ErrorDetails) -> str:
-    name = ".".join(str(part)[:_LONGEST] for part in detail["loc"]) or "the arguments"
-    if detail["type"] == "missing":
-        return f"{name} is missing"
-    limits = detail.get("ctx", {})
-    given = _shown(detail["input"])
-    for key, words in (
-        ("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than"),
-        ("min_length", "at least this long:"), ("max_length", "at most this long:"),
-    ):  # fmt: skip
-        if key in limits:
-            return f"{name} must be {words} {limits[key]}, not {given}"
-    if "expected" in limits:
-        return f"{name} must be {limits['expected']}, not {given}"
-    said = detail["msg"].removeprefix("Input should be ")
-    return f"{name} must be {said}, not {given}"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-_READS_ONLY: Final = {
+T = TypeVar("T")
+AT_ONCE: Final = 4
+"""This many calls run at the same time; others wait."""
+_GRACE_SECONDS: Final = 1.0
+_LONGEST_MESSAGE: Final = 2_000
+_LONGEST_VALUE: Final = 80
+_MOST_WRONG: Final = 3
+_PATH: Final = re.compile(r"(?<![\w.])(?:/[\w.@+-]+){2,}|[A-Za-z]:\\[^\s'\"]+")
+_READ_ONLY: Final = {
     "read_only_hint": True,
     "destructive_hint": False,
     "idempotent_hint": True,
@@ -108,42 +68,25 @@ _INSTRUCTIONS: Final = (
 )
 
 
-def slim(schema: Any) -> Any:
-    """Return a JSON schema without what an agent pays for and does not need.
-
-    Titles repeat the names, a null says no more than leaving the argument out, and a text that is
-    too long is refused with a message.
-    """
-    if isinstance(schema, list):
-        return [slim(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    ways = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
-    if len(ways) == 1:
-        schema = {key: each for key, each in schema.items() if key != "anyOf"} | ways[0]
-    kept = {
-        key: slim(each)
-        for key, each in schema.items()
-        if key != "properties"
-        and not (key in _NEEDLESS and isinstance(each, str | int))
-        and not (key == "default" and each is None)
-    }
-    if "properties" in schema:  # Their names are ours, not JSON Schema's.
-        kept["properties"] = {name: slim(each) for name, each in schema["properties"].items()}
-    return kept
+def make_server(ctx: ToolContext, tools: Sequence[Tool] = TOOLS) -> TurnlogServer:
+    """Return a server with *tools*, the resources and the prompt."""
+    server = TurnlogServer(ctx, tools)
+    add_resources(server, server.calls)
+    add_prompt(server, server.calls)
+    return server
 
 
 class TurnlogServer(MCPServer[None]):
-    """The official server, with our words for mistakes."""
+    """The official server, with our own error messages."""
 
-    def __init__(self, desk: ToolContext, tools: Sequence[Tool]) -> None:
-        self.calls = ToolCallRunner(desk)
-        served = [self._served(each) for each in tools]
-        self._schemas = {each.name: each.parameters["properties"] for each in served}
+    def __init__(self, ctx: ToolContext, tools: Sequence[Tool]) -> None:
+        self.calls = ToolCallRunner(ctx)
+        served = [self._served(tool) for tool in tools]
+        self._schemas = {tool.name: tool.parameters["properties"] for tool in served}
         super().__init__(
             "turnlog",
             title="turnlog",
-            instructions=spelled(_INSTRUCTIONS, desk.prefix),
+            instructions=spelled(_INSTRUCTIONS, ctx.prefix),
             version=__version__,
             tools=served,
             log_level="WARNING",
@@ -157,25 +100,23 @@ class TurnlogServer(MCPServer[None]):
                 raise UsageError(
                     f"there is no tool {name[:80]!r}", hint=f"there are {', '.join(self._schemas)}"
                 )
-            unknown_argument(arguments, list(self._schemas[name]))
+            check_names(arguments, list(self._schemas[name]))
             return await super().call_tool(name, arguments, context)
         except TurnlogError as error:
-            return failed(error, self.calls.desk)
+            return self._failed(error)
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
-                return failed(
-                    wrong_arguments(error.__cause__, self._schemas[name]), self.calls.desk
-                )
+                return self._failed(wrong_arguments(error.__cause__, self._schemas[name]))
             raise
 
     def _served(self, tool: Tool) -> ServedTool:
-        prefix = self.calls.desk.prefix
+        prefix = self.calls.ctx.prefix
         served = ServedTool.from_function(
             tool.as_function(self._answer, CallToolResult),
             name=prefix + tool.name,
             title=tool.title,
             description=spelled(tool.description, prefix),
-            annotations=ToolAnnotations(title=tool.title, **_READS_ONLY),
+            annotations=ToolAnnotations(title=tool.title, **_READ_ONLY),
             structured_output=False,
         )
         served.parameters = slim(served.parameters) | {"additionalProperties": False}
@@ -185,20 +126,164 @@ class TurnlogServer(MCPServer[None]):
         try:
             text = await self.calls.tool(tool, arguments)
         except TurnlogError as error:
-            return failed(error, self.calls.desk)
+            return self._failed(error)
         return CallToolResult(content=[TextContent(type="text", text=text)])
 
-
-def make_server(desk: ToolContext, tools: Sequence[Tool] = TOOLS) -> TurnlogServer:
-    """Make a server that answers at *desk*."""
-    server = TurnlogServer(desk, tools)
-    add_resources(server, server.calls)
-    add_prompt(server, server.calls)
-    return server
+    def _failed(self, error: TurnlogError) -> CallToolResult:
+        text = TextContent(type="text", text=self.calls.error_text(error))
+        return CallToolResult(content=[text], is_error=True)
 
 
-def failed(error: TurnlogError, desk: ToolContext) -> CallToolResult:
-    """Tell an error as a tool tells it: in words, marked as one."""
-    return CallToolResult(
-        content=[TextContent(type="text", text=error_text(error, desk))], is_error=True
+class ToolCallRunner:
+    """Runs calls in worker threads."""
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self.ctx = ctx
+        self.cursors = Cursors()
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    async def tool(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
+        """Return the text that answers a call. Raises only TurnlogError."""
+        return await self.work(partial(self._answer, tool, dict(arguments)), tool.seconds)
+
+    async def work(self, function: Callable[[ToolContext], T], seconds: float) -> T:
+        """Run *function* in a thread, for at most *seconds*.
+
+        Functions check the deadline themselves; one that does not is abandoned.
+        """
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(AT_ONCE)
+        async with self._limiter:
+            ctx = self.ctx.for_a_call(seconds)
+            with anyio.move_on_after(ctx.deadline.seconds + _GRACE_SECONDS):
+                return await anyio.to_thread.run_sync(
+                    partial(self._run, function, ctx), abandon_on_cancel=True
+                )
+        raise ctx.deadline.late()
+
+    def _run(self, function: Callable[[ToolContext], T], ctx: ToolContext) -> T:
+        """Run *function*, and turn every failure into an error with a hint."""
+        try:
+            return function(ctx)
+        except TurnlogError:
+            raise
+        except sqlite3.Error as error:
+            ctx.deadline.check()
+            raise UsageError(
+                f"the index failed: {error}", hint="make it anew with: turnlog refresh --rebuild"
+            ) from error
+        except OSError as error:
+            raise UsageError(
+                f"the logs could not be read: {error.strerror or type(error).__name__}",
+                hint="run: turnlog doctor",
+            ) from error
+        except Exception as error:
+            logger.exception("a call failed")
+            raise UsageError(  # Its message may quote a log, so only the owner sees it.
+                f"the call failed: {type(error).__name__}",
+                hint="ask again, or ask otherwise; the server's stderr says where it failed",
+            ) from error
+
+    def _answer(self, tool: Tool, arguments: dict[str, Any], ctx: ToolContext) -> str:
+        cursor = arguments.pop("cursor", None)
+        question = question_of(tool.name, arguments)
+        page = PageStart(self.cursors.take(question, cursor))
+        answer = tool.answer(ctx, page, **arguments)
+        answer.rest = spelled(answer.rest, ctx.prefix)
+        answer.notes = [spelled(note, ctx.prefix) for note in answer.notes]
+        return bounded(
+            answer,
+            ctx.rules,
+            most_bytes=ctx.settings.answer_bytes,
+            cursor_of=partial(self.cursors.give, question),
+        )
+
+    def error_text(self, error: TurnlogError) -> str:
+        """Return the message and the hint of an error, for an agent to read."""
+        message = self._printable(error.message, error)
+        hint = self._printable(spelled(error.hint, self.ctx.prefix), error)
+        return f"error: {message}\nhint: {hint}" if hint else f"error: {message}"
+
+    def _printable(self, text: str, error: TurnlogError) -> str:
+        """Return *text* without secrets, control characters and paths of the owner."""
+        if isinstance(error, LogError):
+            if error.path:
+                text = text.replace(error.path, Path(error.path).name)
+            text = _PATH.sub(lambda match: Path(match[0]).name, text)
+        places = [os.fspath(home) for home in self.ctx.homes] + [os.fspath(turnlog_home())]
+        for place in sorted(places, key=len, reverse=True):
+            text = text.replace(place, "…")
+        return inert(redact(text[: _LONGEST_MESSAGE * 2], self.ctx.rules))[:_LONGEST_MESSAGE]
+
+
+def check_names(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise UsageError if an argument has an unknown name: it would be ignored."""
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            raise UsageError(
+                f"there is no argument {name[:_LONGEST_VALUE]!r}",
+                hint=f"{meant}there are {', '.join(known) or 'none'}",
+            )
+
+
+def wrong_arguments(error: ValidationError, schema: Mapping[str, Any]) -> UsageError:
+    """Return pydantic's error in our words, with the descriptions of the arguments as hint."""
+    details = error.errors(include_url=False)
+    # A union reports one error per alternative: the first is enough.
+    firsts = {str(each["loc"][0]) if each["loc"] else "": each for each in reversed(details)}
+    names = list(firsts)[::-1][:_MOST_WRONG]
+    wrong = [_wrong(firsts[name]) for name in names]
+    if len(firsts) > _MOST_WRONG:
+        wrong.append(f"and {len(firsts) - _MOST_WRONG} more")
+    means = [f"{name}: {schema[name]['description']}" for name in names if name in schema]
+    return UsageError(
+        "; ".join(wrong), hint=" ".join(means) or "the tool's schema says what it takes"
     )
+
+
+def _wrong(detail: ErrorDetails) -> str:
+    name = ".".join(str(part)[:_LONGEST_VALUE] for part in detail["loc"]) or "the arguments"
+    if detail["type"] == "missing":
+        return f"{name} is missing"
+    limits = detail.get("ctx", {})
+    value = repr(detail["input"])
+    if len(value) > _LONGEST_VALUE:
+        value = f"{value[:_LONGEST_VALUE]}…"
+    if "pattern" in limits:
+        return f"{name} cannot be {value}"
+    for key, words in (
+        ("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than"),
+        ("min_length", "at least this long:"), ("max_length", "at most this long:"),
+    ):  # fmt: skip
+        if key in limits:
+            return f"{name} must be {words} {limits[key]}, not {value}"
+    if "expected" in limits:
+        return f"{name} must be {limits['expected']}, not {value}"
+    return f"{name} must be {detail['msg'].removeprefix('Input should be ')}, not {value}"
+
+
+def slim(schema: Any) -> Any:
+    """Return a JSON schema without what an agent pays for and does not need.
+
+    Titles repeat names, null means the same as leaving an argument out, and texts that are too
+    long are refused with a message.
+    """
+    if isinstance(schema, list):
+        return [slim(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    ways = [way for way in schema.get("anyOf", ()) if way != {"type": "null"}]
+    if len(ways) == 1:
+        schema = {key: value for key, value in schema.items() if key != "anyOf"} | ways[0]
+    slimmed = {
+        key: slim(value)
+        for key, value in schema.items()
+        if key != "properties"
+        and not (key in _NEEDLESS and isinstance(value, str | int))
+        and not (key == "default" and value is None)
+    }
+    if "properties" in schema:  # Their names are ours, not JSON Schema's.
+        slimmed["properties"] = {name: slim(each) for name, each in schema["properties"].items()}
+    return slimmed

@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from turnlog.api.index import Index
+from turnlog.api.homes import is_uuid
+from turnlog.api.index import OFFSET_BITS, SUBAGENT, Index, short_uuid
 from turnlog.api.query import answer_of, input_of
 from turnlog.errors import NotFound, UsageError
 from turnlog.export.conversation import (
@@ -26,10 +27,8 @@ from turnlog.export.conversation import (
     Thinking,
 )
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
-from turnlog.formats import is_uuid
-from turnlog.index.ids import OFFSET_BITS, SUBAGENT, short_uuid
 from turnlog.mcp.context import KnownSession
-from turnlog.mcp.pointers import OFFSETS, extent, instant_text
+from turnlog.mcp.tool import OFFSETS, extent, instant_text
 from turnlog.records.call_lines import call_text
 from turnlog.records.record import Record
 from turnlog.text import one_line

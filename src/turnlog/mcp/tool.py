@@ -1,25 +1,32 @@
-"""What a tool is: a function from a desk and arguments to an answer, and what is said about it.
+"""What tools share: their parameters, the names of tools and files, and how rows name records.
 
-    def list_sessions(desk: Desk, page: Page, *, project: Project = None) -> Answer:
-        '''List sessions …'''          # What the agent reads to choose the tool.
+    def list_sessions(ctx: ToolContext, page: PageStart, *, project: Project = None) -> ToolAnswer:
+        '''List sessions …'''          # The agent reads this to choose the tool.
 
     SESSIONS = Tool(list_sessions, title="Sessions")
 
-The keyword arguments are the tool's, with pydantic's types and descriptions; a cursor is added to
-them. They are all the documentation that an agent has.
+The keyword arguments of the function are those of the tool, with pydantic's types and descriptions;
+a cursor is added to them.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 from pydantic import Field
 
+from turnlog.api.index import OFFSET_BITS, SUBAGENT, Index, instant_at, long_uuid
+from turnlog.errors import UsageError
 from turnlog.mcp.pages import ToolAnswer
+
+_OUR_NAMES: set[str] = set()
+"""The names of all tools, without a prefix."""
 
 Project: TypeAlias = Annotated[
     str | None,
@@ -54,21 +61,24 @@ Cursor: TypeAlias = Annotated[
 
 @dataclass(frozen=True)
 class PageStart:
-    """Where an answer goes on: the place that the cursor names, 0 at the beginning."""
+    """Where an answer continues: the place that the cursor names, 0 at the beginning."""
 
     place: int = 0
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool, read only like all of them."""
+    """A read-only tool."""
 
     answer: Callable[..., ToolAnswer]
-    """Takes a Desk and a Page, and what the agent says by name."""
+    """A function of a ToolContext, a PageStart, and the agent's arguments by name."""
     title: str
     seconds: float = 20
-    """No answer of it takes longer; the owner's setting may be stricter."""
+    """The time limit of an answer; the owner's setting may be stricter."""
     has_pages: bool = True
+
+    def __post_init__(self) -> None:
+        _OUR_NAMES.add(self.name)
 
     @property
     def name(self) -> str:
@@ -83,14 +93,14 @@ class Tool:
         """The parameters that an agent sees."""
         hints = get_type_hints(self.answer, include_extras=True)
         own = list(inspect.signature(self.answer).parameters.values())[2:]
-        found = [each.replace(annotation=hints[each.name]) for each in own]
+        parameters = [each.replace(annotation=hints[each.name]) for each in own]
         if self.has_pages:
             kind = inspect.Parameter.KEYWORD_ONLY
-            found.append(inspect.Parameter("cursor", kind, default=None, annotation=Cursor))
-        return found
+            parameters.append(inspect.Parameter("cursor", kind, default=None, annotation=Cursor))
+        return parameters
 
     def as_function(self, call: Callable[[Tool, dict[str, Any]], Any], returns: Any) -> Any:
-        """Return a function with the agent's parameters, which hands them to *call*."""
+        """Return a function with the agent's parameters, which passes them to *call*."""
 
         async def function(**arguments: Any) -> Any:
             return await call(self, arguments)
@@ -101,3 +111,103 @@ class Tool:
         )
         function.__annotations__ = {each.name: each.annotation for each in self.parameters}
         return function
+
+
+ToolName: TypeAlias = Annotated[
+    str | None,
+    Field(
+        description="Tool names: Bash, or Edit,Write, or mcp__github__*.",
+        min_length=1,
+        max_length=200,
+    ),
+]
+FileName: TypeAlias = Annotated[
+    str | None,
+    Field(
+        description="Path, end of a path, or pattern: *.py, */src/*.",
+        min_length=1,
+        max_length=1000,
+    ),
+]
+_MOST_STARS: Final = 3
+
+
+def spelled(text: str, prefix: str) -> str:
+    """Return *text* with *prefix* before the name of each of our tools in backquotes."""
+
+    def prefixed(match: re.Match[str]) -> str:
+        return f"`{prefix}{match[1]}`" if match[1] in _OUR_NAMES else match[0]
+
+    return re.sub(r"`(\w+)`", prefixed, text) if prefix else text
+
+
+def listed(value: Any) -> Any:
+    """Return a text of names separated by commas as a list."""
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+def tool_pattern(names: str | None) -> str | None:
+    """Return a regular expression that matches names of tools, ignoring case.
+
+    Only ``*`` has a meaning in a name, so that no pattern of an agent's can be slow.
+    """
+    if names is None:
+        return None
+    wanted = [name for name in listed(names) if name]
+    if not wanted:
+        raise UsageError("no tool is named", hint="say a name, such as Bash")
+    if names.count("*") > _MOST_STARS:
+        raise UsageError(f"{names!r} has too many stars", hint=f"{_MOST_STARS} are allowed")
+    alternatives = "|".join(".*".join(map(re.escape, name.split("*"))) for name in wanted)
+    return rf"(?is)\A(?:{alternatives})\Z"
+
+
+def file_glob(name: str) -> list[str]:
+    """Return the patterns for SQLite's GLOB that match the name of a file."""
+    if name.count("*") > _MOST_STARS:
+        raise UsageError(f"{name!r} has too many stars", hint=f"{_MOST_STARS} are allowed")
+    plain = re.sub(r"[\[?]", lambda match: f"[{match[0]}]", name)
+    return [plain, f"*/{plain}", f"*\\{plain}"]
+
+
+OFFSETS: Final = (1 << OFFSET_BITS) - 1
+_PLACED: Final = (
+    f"SELECT s.session, {SUBAGENT}, r.uuid, r.id FROM logs AS l"  # noqa: S608 - Ours.
+    " JOIN records AS r ON r.id = l.id << 40 | :offset"
+    " LEFT JOIN sessions AS s ON s.id = r.session WHERE l.path = :log AND l.layout <> 'beside'"
+)
+
+
+def extent(log: int) -> tuple[int, int]:
+    """Return the lowest and the highest id that a record of a log can have."""
+    return log << OFFSET_BITS, log << OFFSET_BITS | OFFSETS
+
+
+def record_name(uuid: bytes | str | None, record: int) -> str:
+    """Return a record's uuid, or its place in the log such as ``@1024``, for other tools."""
+    return long_uuid(uuid) or f"@{record & OFFSETS}"
+
+
+def pointer(index: Index, log: str, offset: int) -> dict[str, Any]:
+    """Return the session, subagent and name of the record at *offset*; empty if there is none."""
+    row = index.db.execute(_PLACED, {"log": log, "offset": offset}).fetchone()
+    if row is None:
+        return {}
+    session, subagent, uuid, record = row
+    return sparse({"session": session, "subagent": subagent, "record": record_name(uuid, record)})
+
+
+def instant_text(at: datetime | int | None) -> str | None:
+    """Return an instant, or the index's microseconds, as text to the second."""
+    if isinstance(at, int):
+        at = instant_at(at)
+    return None if at is None else f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def sparse(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return *fields* without null and empty values: an agent pays for each."""
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None and value not in ("", [], {})
+    }

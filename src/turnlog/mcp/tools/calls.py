@@ -7,15 +7,27 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from turnlog.api.index import Index
+from turnlog.api.index import SUBAGENT, Index, microseconds
 from turnlog.api.query import TOOLS, QueryConditions, QueryFilter, answer_of, conditions_of
-from turnlog.index.ids import SUBAGENT, microseconds
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.pointers import instant_text, record_name, sparse
 from turnlog.mcp.session_flow import call_line, status_of
-from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
-from turnlog.mcp.tool_names import FileName, ToolName, file_glob, tool_pattern
+from turnlog.mcp.tool import (
+    FileName,
+    Limit,
+    OneSession,
+    PageStart,
+    Project,
+    Since,
+    Tool,
+    ToolName,
+    Until,
+    file_glob,
+    instant_text,
+    record_name,
+    sparse,
+    tool_pattern,
+)
 from turnlog.mcp.tools.session import unread_notes
 from turnlog.text import one_line
 
@@ -34,7 +46,7 @@ _STATUSES: Final[dict[Status, Literal["success", "error", "pending"]]] = {
 
 
 def past_calls(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     tool: ToolName = None,
@@ -53,22 +65,22 @@ def past_calls(
 
     `session_turns` with a call's session and record returns its whole input and result.
     """
-    with desk.index() as index:
+    with ctx.index() as index:
         found = conditions_of(
             index.db,
             TOOLS,
             QueryFilter(
-                project=desk.project(project),
+                project=ctx.project(project),
                 tool_name=tool_pattern(tool),
                 tool_status=None if status is None else _STATUSES[status],
             ),
-            now=desk.now(),
-            zone=desk.zone,
+            now=ctx.now(),
+            zone=ctx.zone,
         )
         if session is not None:
-            which = found.put(desk.session(index, session).id)
+            which = found.put(ctx.session(index, session).id)
             found.outer.append(f"s.session = {which}")
-        for at, sign in ((desk.moment(since), ">="), (desk.moment(until), "<")):
+        for at, sign in ((ctx.moment(since), ">="), (ctx.moment(until), "<")):
             if at is not None:
                 found.outer.append(f"r.at {sign} {found.put(microseconds(at))}")
         if file is not None:
@@ -78,7 +90,7 @@ def past_calls(
         return ToolAnswer(
             about=None if page.place else _counted(index, found),
             noun="calls",
-            rows=_rows(desk, index, rows[:limit]),
+            rows=_rows(ctx, index, rows[:limit]),
             offset=page.place,
             next=page.place + limit if len(rows) > limit else None,
             notes=unread_notes(index),
@@ -113,9 +125,9 @@ def _counted(index: Index, found: QueryConditions) -> dict[str, Any]:
     )
 
 
-def _rows(desk: ToolContext, index: Index, rows: list[Any]) -> list[dict[str, Any]]:
+def _rows(ctx: ToolContext, index: Index, rows: list[Any]) -> list[dict[str, Any]]:
     """Tell calls; in which project, with the first of each session."""
-    told: set[str | None] = {desk.scope}
+    told: set[str | None] = {ctx.scope}
     given = []
     for row in rows:
         given.append(_row(index, row) | sparse({"project": None if row[-1] in told else row[-1]}))

@@ -17,14 +17,22 @@ from turnlog.api.costs import (
     SkippedDocument,
     ledger,
 )
+from turnlog.api.homes import turnlog_home
 from turnlog.api.index import Index
 from turnlog.api.query import projects_in
-from turnlog.formats import turnlog_home
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.pointers import sparse
-from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
-from turnlog.mcp.tool_names import listed
+from turnlog.mcp.tool import (
+    Limit,
+    OneSession,
+    PageStart,
+    Project,
+    Since,
+    Tool,
+    Until,
+    listed,
+    sparse,
+)
 from turnlog.pricing.cost import configured_prices
 from turnlog.records.dates import TIMES
 
@@ -37,7 +45,7 @@ WHERE l.session IN (SELECT session FROM sessions WHERE project IN {projects}) GR
 
 
 def past_costs(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     by: Annotated[
@@ -66,17 +74,17 @@ def past_costs(
     """
     units = tuple(dict.fromkeys(by))
     prices, _ = configured_prices(turnlog_home())
-    with desk.index() as index:
-        named = None if session is None else desk.session(index, session).id
+    with ctx.index() as index:
+        named = None if session is None else ctx.session(index, session).id
         period = Period(
-            since=desk.moment(since),
-            until=desk.moment(until),
-            project=desk.project(project),
+            since=ctx.moment(since),
+            until=ctx.moment(until),
+            project=ctx.project(project),
             model=model,
             session=named,
         )
         check_period(period.since, period.until)
-        asked = Question(by=units, zone=desk.zone, period=period)
+        asked = Question(by=units, zone=ctx.zone, period=period)
         scan = IndexSource(index, prices).sums(period)
         if named is not None:  # Another's id may begin with all of this one.
             scan.responses = [each for each in scan.responses if each.session == named]
@@ -86,7 +94,7 @@ def past_costs(
         return ToolAnswer(
             about={
                 "totals": _figures(found.totals),
-                "skipped": _skipped(index, found.skipped, desk.project(project)),
+                "skipped": _skipped(index, found.skipped, ctx.project(project)),
                 "rows_in_all": len(rows),
             },
             noun="rows",

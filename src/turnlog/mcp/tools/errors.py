@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from turnlog.api.failures import (
+from turnlog.api.index import Index
+from turnlog.api.query import (
     ErrorContext,
     ErrorPattern,
     Nearby,
@@ -14,13 +15,22 @@ from turnlog.api.failures import (
     error_context,
     error_patterns,
 )
-from turnlog.api.index import Index
 from turnlog.errors import NotFound, UsageError
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.pointers import instant_text, pointer, sparse
-from turnlog.mcp.tool import Limit, PageStart, Project, Since, Tool, Until
-from turnlog.mcp.tool_names import ToolName, tool_pattern
+from turnlog.mcp.tool import (
+    Limit,
+    PageStart,
+    Project,
+    Since,
+    Tool,
+    ToolName,
+    Until,
+    instant_text,
+    pointer,
+    sparse,
+    tool_pattern,
+)
 from turnlog.mcp.tools.session import unread_notes
 
 _SIGNATURE: Final = 12
@@ -28,7 +38,7 @@ _SIGNATURE: Final = 12
 
 
 def past_errors(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     signature: Annotated[
@@ -61,20 +71,20 @@ def past_errors(
     if signature is not None and least > 1:
         raise UsageError("least counts kinds of errors", hint="leave it out, or signature")
     wanted: dict[str, Any] = {
-        "project": desk.project(project),
-        "since": desk.moment(since),
-        "until": desk.moment(until),
+        "project": ctx.project(project),
+        "since": ctx.moment(since),
+        "until": ctx.moment(until),
         "tool": tool_pattern(tool),
         "limit": limit,
         "offset": page.place,
     }
-    with desk.index() as index:
+    with ctx.index() as index:
         if signature is not None:
             around = _context(index, signature, context, wanted)
             return ToolAnswer(
                 about={"total": around.total},
                 noun="occurrences",
-                rows=[_occurrence(desk, index, each) for each in around.occurrences],
+                rows=[_occurrence(ctx, index, each) for each in around.occurrences],
                 offset=page.place,
                 next=around.next,
                 notes=unread_notes(index),
@@ -116,14 +126,14 @@ def _pattern(index: Index, found: ErrorPattern) -> dict[str, Any]:
     )
 
 
-def _occurrence(desk: ToolContext, index: Index, found: Occurrence) -> dict[str, Any]:
+def _occurrence(ctx: ToolContext, index: Index, found: Occurrence) -> dict[str, Any]:
     failed = next((each for each in found.records if each.is_error), None)
     subagent = pointer(index, failed.log, failed.offset).get("subagent") if failed else None
     return sparse(
         {
             "session": found.session,
             "subagent": subagent,
-            "project": None if found.project == desk.scope else found.project,
+            "project": None if found.project == ctx.scope else found.project,
             "at": instant_text(found.at),
             "tool": found.tool,
             "records": [_nearby(index, each) for each in found.records if _speaks(each)],

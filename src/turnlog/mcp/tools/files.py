@@ -1,34 +1,44 @@
-"""The tool ``past_files``: files that were touched, by whom, and their kept versions.
+"""The tool ``past_files``: which files were touched in which sessions, and their kept versions.
 
-The files of one session, with their kept versions, read through the index.
-
-Only the records that tell of files are read: snapshots, and the edits of the file that is asked
-for. So the longest session takes no more memory than its files do.
+Of a session, only the records about files are read: snapshots, and the edits of one file.
 """
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field
 
-from turnlog.api.index import Index
-from turnlog.api.patterns import FileAccess, file_access
-from turnlog.api.query import projects_in
+from turnlog.api.index import SUBAGENT, Index, microseconds
+from turnlog.api.query import FileAccess, file_access, projects_in
+from turnlog.api.side_files import (
+    FileTraces,
+    SessionFiles,
+    TouchedFile,
+    Unreadable,
+    Version,
+    content_of,
+    shown_path,
+    whole_path,
+    with_kept_files,
+)
 from turnlog.errors import NotFound, UsageError
-from turnlog.formats import Home, side_files
-from turnlog.formats.walk import DirectoryWalk, Item, Problem
-from turnlog.index.ids import SUBAGENT, microseconds
 from turnlog.mcp.context import KnownSession, ToolContext
 from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.pointers import instant_text, sparse
-from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
-from turnlog.mcp.tool_names import FileName, file_glob
-from turnlog.sessions.side_files.file_changes import FileTraces, shown_path, whole_path
-from turnlog.sessions.side_files.file_history import SessionFiles, TouchedFile, Version, content_of
-from turnlog.storage.atomic_files import Unreadable
+from turnlog.mcp.tool import (
+    FileName,
+    Limit,
+    OneSession,
+    PageStart,
+    Project,
+    Since,
+    Tool,
+    Until,
+    file_glob,
+    instant_text,
+    sparse,
+)
 
 _SOME: Final = 5
 MOST_SNAPSHOTS: Final = 1_000
@@ -72,13 +82,13 @@ class FilesRead(NamedTuple):
     notes: list[str]
 
 
-def touched_files(desk: ToolContext, index: Index, session: KnownSession) -> dict[str, Touched]:
+def touched_files(ctx: ToolContext, index: Index, session: KnownSession) -> dict[str, Touched]:
     """Count what the calls of a session did with each file, by its whole path."""
     found: dict[str, Touched] = {}
     for row in index.db.execute(_TOUCHES, (session.number,)):
         each = Touched._make(row)
         # A path that was put in order may have lost what a secret in it is known by.
-        path = whole_path(desk.mask(each.path), session.project)
+        path = whole_path(ctx.mask(each.path), session.project)
         before = found.get(path, Touched(path))
         last_at = max((at for at in (before.last_at, each.last_at) if at is not None), default=None)
         found[path] = Touched(
@@ -93,7 +103,7 @@ def touched_files(desk: ToolContext, index: Index, session: KnownSession) -> dic
 
 
 def read_files(
-    desk: ToolContext, index: Index, session: KnownSession, path: str | None = None
+    ctx: ToolContext, index: Index, session: KnownSession, path: str | None = None
 ) -> FilesRead:
     """Read which versions a session's files had, and how the file at *path* was edited."""
     traces = FileTraces(project=session.project)
@@ -102,15 +112,13 @@ def read_files(
     if len(snapshots) > MOST_SNAPSHOTS:
         notes.append(f"only the latest {MOST_SNAPSHOTS:,} snapshots were read")
     for number, length in reversed(snapshots[:MOST_SNAPSHOTS]):
-        desk.deadline.check()
+        ctx.deadline.check()
         record = index.record(number, length)
         if record is not None:
             traces.see(record)
     if path is not None:
         _read_edits(index, session, path, traces, notes)
-    problems: list[Problem] = []
-    items = _kept(Home(Path(session.home)), session.id, problems)
-    return FilesRead(SessionFiles(traces, items, problems), notes)
+    return FilesRead(with_kept_files(traces, session.home, session.id), notes)
 
 
 def _read_edits(
@@ -129,20 +137,6 @@ def _read_edits(
         record = index.record(number)
         if record is not None:
             traces.see(record, subagents[number])
-
-
-def _kept(home: Home, session_id: str, problems: list[Problem]) -> list[Item]:
-    """List the kept versions of a session, wherever its layout puts them."""
-    beside = home.path.parent if home.path.name == "sessions" else home.path
-    snapshots = beside / "snapshots" / session_id
-    walk = DirectoryWalk(problems)
-    directories = (side_files(home, session_id).file_history, snapshots)
-    return [
-        item
-        for directory in directories
-        if directory is not None and directory.is_dir()
-        for item in walk.enter(str(directory))
-    ]
 
 
 def named_file(files: SessionFiles, path: str) -> TouchedFile:
@@ -177,7 +171,7 @@ ORDER BY max(r.at) DESC NULLS LAST, s.session, fp.path LIMIT :most OFFSET :offse
 
 
 def past_files(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     path: FileName = None,
@@ -205,18 +199,18 @@ def past_files(
         raise UsageError("a version is of one session's file", hint="give session and path too")
     if session is not None and (since or until or project):
         raise UsageError("session says it all", hint="leave out project, since and until")
-    with desk.index() as index:
+    with ctx.index() as index:
         if session is not None:
-            one = _Session(desk, index, desk.session(index, session))
+            one = _Session(ctx, index, ctx.session(index, session))
             if path is None:
                 return one.listed(page, limit)
             return (
                 one.edits(path, page, limit) if version is None else one.held(path, version, page)
             )
         asked: dict[str, Any] = {
-            "since": desk.moment(since),
-            "until": desk.moment(until),
-            "project": desk.project(project),
+            "since": ctx.moment(since),
+            "until": ctx.moment(until),
+            "project": ctx.project(project),
         }
         if path is not None:
             return _who(index, path, asked, page, limit)
@@ -274,8 +268,8 @@ def _who(index: Index, path: str, asked: dict[str, Any], page: PageStart, limit:
 class _Session:
     """The files of one session."""
 
-    def __init__(self, desk: ToolContext, index: Index, known: KnownSession) -> None:
-        self._desk, self._index, self._known = desk, index, known
+    def __init__(self, ctx: ToolContext, index: Index, known: KnownSession) -> None:
+        self._desk, self._index, self._known = ctx, index, known
 
     def listed(self, page: PageStart, limit: int) -> ToolAnswer:
         """List all of them, those that were changed most first."""

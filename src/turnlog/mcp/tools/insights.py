@@ -10,15 +10,13 @@ from msgspec import Struct, structs
 from pydantic import BeforeValidator, Field
 
 from turnlog.api.arguments import check_period
+from turnlog.api.homes import turnlog_home
 from turnlog.api.index import Index
 from turnlog.api.insights import Insights, Scope
 from turnlog.api.insights import insights as report
-from turnlog.formats import turnlog_home
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.pointers import instant_text, pointer, sparse
-from turnlog.mcp.tool import PageStart, Project, Tool, Until
-from turnlog.mcp.tool_names import listed
+from turnlog.mcp.tool import PageStart, Project, Tool, Until, instant_text, listed, pointer, sparse
 from turnlog.pricing.cost import configured_prices
 
 Section = Literal[
@@ -30,7 +28,7 @@ _USUAL: Final = "30d"
 
 
 def past_insights(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     sections: Annotated[
@@ -55,21 +53,21 @@ def past_insights(
 
     Ask only for the sections you need. Lists are cut to their top rows.
     """
-    begin, end = desk.moment(since), desk.moment(until)
+    begin, end = ctx.moment(since), ctx.moment(until)
     check_period(begin, end)
     asked = Scope(
-        zone=desk.zone,
-        now=desk.now(),
+        zone=ctx.zone,
+        now=ctx.now(),
         since=begin,
         until=end,
-        project=desk.project(project),
+        project=ctx.project(project),
         limit=limit,
     )
     prices, _ = configured_prices(turnlog_home())
     wanted = list(dict.fromkeys(sections))
-    with desk.index() as index:
+    with ctx.index() as index:
         found = report(index, prices, asked)
-        desk.deadline.check()
+        ctx.deadline.check()
         rows = [_section(index, found, name, limit) for name in wanted[page.place :]]
     return ToolAnswer(
         about={"since_at": instant_text(found.since_at), "until_at": instant_text(found.until_at)},

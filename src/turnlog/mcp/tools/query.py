@@ -34,8 +34,7 @@ from turnlog.api.query import (
 from turnlog.errors import UsageError
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.pointers import sparse
-from turnlog.mcp.tool import PageStart, Tool
+from turnlog.mcp.tool import PageStart, Tool, sparse
 from turnlog.mcp.tools.session import unread_notes
 from turnlog.text import one_line
 
@@ -114,7 +113,7 @@ Given: TypeAlias = Annotated[
 
 
 def query_history(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     resource: Annotated[
@@ -140,7 +139,7 @@ def query_history(
         "aggregate": aggregate,
         "output": {"limit": _ROWS} | (output or {}),
     }
-    asked = _parsed(desk, {"resource": resource} | parts, page)
+    asked = _parsed(ctx, {"resource": resource} | parts, page)
     kind = resource_named(asked.resource)
     is_look = (
         asked.transform.extract is None
@@ -151,15 +150,15 @@ def query_history(
     if is_look:
         shown = structs.replace(asked.transform, extract=list(_LOOK[kind.name]))
         asked = structs.replace(asked, transform=shown)
-    with desk.index() as index:
+    with ctx.index() as index:
         if asked.filter.session_id is not None:
-            known = desk.session(index, asked.filter.session_id)
+            known = ctx.session(index, asked.filter.session_id)
             named = structs.replace(asked.filter, session_id=known.id)
             asked = structs.replace(asked, filter=named)
-        found = _answered(desk, index, asked)
+        found = _answered(ctx, index, asked)
         about = None
         if is_look and not page.place and asked.filter.content_match is None:
-            about = _summed_up(desk, index, asked)
+            about = _summed_up(ctx, index, asked)
         return ToolAnswer(
             about=about,
             noun="rows",
@@ -171,7 +170,7 @@ def query_history(
         )
 
 
-def _parsed(desk: ToolContext, given: Mapping[str, Any], page: PageStart) -> Query:
+def _parsed(ctx: ToolContext, given: Mapping[str, Any], page: PageStart) -> Query:
     """Read the query, within the scope and the bounds of an answer."""
     asked = parse_query(
         {name: _without_nulls(part) for name, part in given.items() if part is not None}
@@ -191,7 +190,7 @@ def _parsed(desk: ToolContext, given: Mapping[str, Any], page: PageStart) -> Que
         )
     return structs.replace(
         asked,
-        filter=structs.replace(asked.filter, project=desk.project(asked.filter.project)),
+        filter=structs.replace(asked.filter, project=ctx.project(asked.filter.project)),
         output=structs.replace(form, offset=page.place or form.offset),
     )
 
@@ -202,14 +201,14 @@ def _without_nulls(part: Any) -> Any:
     return {name: each for name, each in part.items() if each is not None}
 
 
-def _answered(desk: ToolContext, index: Index, asked: Query) -> QueryDocument:
+def _answered(ctx: ToolContext, index: Index, asked: Query) -> QueryDocument:
     """Answer the query, or say that its pattern is too slow."""
-    seconds = min(BUDGET_SECONDS, desk.deadline.left / 2)
+    seconds = min(BUDGET_SECONDS, ctx.deadline.left / 2)
     found = answer(
         index,
         asked,
-        now=desk.now(),
-        zone=desk.zone,
+        now=ctx.now(),
+        zone=ctx.zone,
         read_at_most=READ_AT_MOST,
         match_seconds=seconds,
     )
@@ -221,12 +220,12 @@ def _answered(desk: ToolContext, index: Index, asked: Query) -> QueryDocument:
     return found
 
 
-def _summed_up(desk: ToolContext, index: Index, asked: Query) -> dict[str, Any]:
+def _summed_up(ctx: ToolContext, index: Index, asked: Query) -> dict[str, Any]:
     """Count all that was found."""
     counted = structs.replace(
         asked, transform=Transform(), output=structs.replace(asked.output, format="summary")
     )
-    (row,) = answer(index, counted, now=desk.now(), zone=desk.zone).rows
+    (row,) = answer(index, counted, now=ctx.now(), zone=ctx.zone).rows
     return sparse(row)
 
 

@@ -22,8 +22,18 @@ from turnlog.api.search import (
 from turnlog.errors import UsageError
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.pointers import instant_text, pointer, sparse
-from turnlog.mcp.tool import Limit, OneSession, PageStart, Project, Since, Tool, Until
+from turnlog.mcp.tool import (
+    Limit,
+    OneSession,
+    PageStart,
+    Project,
+    Since,
+    Tool,
+    Until,
+    instant_text,
+    pointer,
+    sparse,
+)
 from turnlog.mcp.tools.session import unread_notes
 from turnlog.text import one_line
 
@@ -34,7 +44,7 @@ _FARTHEST: Final = 10_000
 
 
 def search_history(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     query: Annotated[
@@ -70,34 +80,34 @@ def search_history(
         raise UsageError(
             f"nobody reads {_FARTHEST:,} hits", hint="narrow the search: more words, or a filter"
         )
-    now = desk.now()
-    with desk.index() as index:
-        asked = parse(query, now=now, zone=desk.zone)
+    now = ctx.now()
+    with ctx.index() as index:
+        asked = parse(query, now=now, zone=ctx.zone)
         if session is not None:
-            asked = narrow(asked, FieldFilter("session", desk.session(index, session).id))
+            asked = narrow(asked, FieldFilter("session", ctx.session(index, session).id))
         elif has_words(asked):
-            asked = narrow(asked, *_own(desk, asked))
+            asked = narrow(asked, *_own(ctx, asked))
         found = search(
             index,
             asked,
             now=now,
-            zone=desk.zone,
-            project=desk.project(project),
-            since=desk.moment(since),
-            until=desk.moment(until),
+            zone=ctx.zone,
+            project=ctx.project(project),
+            since=ctx.moment(since),
+            until=ctx.moment(until),
             with_results=results,
             newest=newest,
             limit=limit,
             offset=page.place,
             width=_WIDTH,
-            mask=desk.mask,
+            mask=ctx.mask,
         )
         notes = found.notes
         if not found.hits and not results:
             notes.append("nothing found; results=true searches tool output too")
         return ToolAnswer(
             noun="hits",
-            rows=_rows(desk, index, found.hits),
+            rows=_rows(ctx, index, found.hits),
             offset=page.place,
             next=found.next,
             notes=[*dict.fromkeys(notes), *unread_notes(index)],
@@ -105,7 +115,7 @@ def search_history(
         )
 
 
-def _own(desk: ToolContext, asked: SearchQuery) -> list[Node]:
+def _own(ctx: ToolContext, asked: SearchQuery) -> list[Node]:
     """Return what leaves out the session that asks and earlier calls of this server.
 
     They repeat the question, so they would be the best hits. A scan, which finds text without
@@ -114,18 +124,18 @@ def _own(desk: ToolContext, asked: SearchQuery) -> list[Node]:
     named = {each.field for each in filters_of(asked.tree)}
     found: list[Node] = []
     if "session" not in named:
-        found += [Not(FieldFilter("session", each)) for each in sorted(desk.asking_sessions())]
+        found += [Not(FieldFilter("session", each)) for each in sorted(ctx.asking_sessions())]
     if "tool" not in named:
         found.append(Not(FieldFilter("tool", "mcp__turnlog__*")))
     return found
 
 
-def _rows(desk: ToolContext, index: Index, hits: list[Hit]) -> list[dict[str, Any]]:
+def _rows(ctx: ToolContext, index: Index, hits: list[Hit]) -> list[dict[str, Any]]:
     titled: set[str | None] = set()
-    return [_row(desk, index, hit, titled) for hit in hits]
+    return [_row(ctx, index, hit, titled) for hit in hits]
 
 
-def _row(desk: ToolContext, index: Index, hit: Hit, titled: set[str | None]) -> dict[str, Any]:
+def _row(ctx: ToolContext, index: Index, hit: Hit, titled: set[str | None]) -> dict[str, Any]:
     """Tell a hit; what is known of its session, with the first of it."""
     is_first = hit.session not in titled
     titled.add(hit.session)
@@ -139,7 +149,7 @@ def _row(desk: ToolContext, index: Index, hit: Hit, titled: set[str | None]) -> 
             "is_error": hit.is_error or None,
             "text": hit.snippet,
             "title": one_line(hit.title or "", _TITLE) if is_first else None,
-            "project": hit.project if is_first and hit.project != desk.scope else None,
+            "project": hit.project if is_first and hit.project != ctx.scope else None,
         }
     )
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Struct
 from pydantic import Field
 
-from turnlog.api.session_figures import newest_records, placed_record, session_figures
+from turnlog.api.sessions import newest_records, placed_record, session_figures
 from turnlog.mcp.context import LARGEST_RECORD_BYTES, BoundedIndex, KnownSession, ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.session_flow import find_record
@@ -45,7 +45,7 @@ class TextPiece(Struct, kw_only=True):
 
 
 def session_overview(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     session: SessionName,
@@ -69,10 +69,10 @@ def session_overview(
     """Summarize one session: times, tokens, models, tool calls and errors, files changed,
     subagents, latest prompts. With `record`: one record in full.
     """  # noqa: D205
-    with desk.index() as index:
-        known = desk.session(index, session)
+    with ctx.index() as index:
+        known = ctx.session(index, session)
         if record is not None:
-            return _whole(desk, index, known, find_record(index, known, record, subagent)[1], page)
+            return _whole(ctx, index, known, find_record(index, known, record, subagent)[1], page)
         figures = session_figures(index, known.number)
         placed = newest_records(
             index, known.number, ["human"], limit=_PROMPTS + 1, offset=page.place
@@ -94,13 +94,13 @@ def session_overview(
 
 
 def _whole(
-    desk: ToolContext, index: BoundedIndex, known: KnownSession, record: int, page: PageStart
+    ctx: ToolContext, index: BoundedIndex, known: KnownSession, record: int, page: PageStart
 ) -> ToolAnswer:
     """Return one record's texts in pieces that are never shortened."""
     placed = placed_record(index, record)
     pieces, at = [], 0
     for kind, raw in index.texts(placed.record, placed.length):
-        text = desk.mask(raw)  # Before it is cut: half a secret is not known for one.
+        text = ctx.mask(raw)  # Before it is cut: half a secret is not known for one.
         for begins_at in range(0, len(text), _PIECE):
             piece = text[begins_at : begins_at + _PIECE]
             pieces.append(TextPiece(kind=kind.name.lower(), begins_at=begins_at, text=piece))

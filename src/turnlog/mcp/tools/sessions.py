@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from pydantic import Field
 
-from turnlog.api.indexed_sessions import IndexedSession, SessionSort, list_indexed
+from turnlog.api.sessions import IndexedSession, SessionSort, list_indexed
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.tool import Limit, PageStart, Project, Since, Tool, Until
@@ -45,7 +45,7 @@ class SessionsFound(Struct, kw_only=True):
 
 
 def list_sessions(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     project: Project = None,
@@ -72,13 +72,13 @@ def list_sessions(
 
     Start here to see what was worked on.
     """
-    with desk.index() as index:
+    with ctx.index() as index:
         found = list_indexed(
             index,
-            project=desk.project(project),
+            project=ctx.project(project),
             text_in_title=title,
-            since=desk.moment(since),
-            until=desk.moment(until),
+            since=ctx.moment(since),
+            until=ctx.moment(until),
             model=model,
             branch=branch,
             tool=tool,
@@ -89,7 +89,7 @@ def list_sessions(
             reverse=reverse,
             limit=limit,
             offset=page.place,
-            now=desk.now(),
+            now=ctx.now(),
         )
     return ToolAnswer(
         about=SessionsFound(total=found.total),

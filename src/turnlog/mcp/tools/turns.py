@@ -7,14 +7,22 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from turnlog.api.index import Index
+from turnlog.api.index import OFFSET_BITS, Index
 from turnlog.errors import NotFound, UsageError
-from turnlog.index.ids import OFFSET_BITS
 from turnlog.mcp.context import KnownSession, ToolContext
 from turnlog.mcp.pages import ToolAnswer
-from turnlog.mcp.pointers import OFFSETS, extent, instant_text, record_name, sparse
 from turnlog.mcp.session_flow import RecordLines, Thread, find_record, thread_of
-from turnlog.mcp.tool import Limit, PageStart, SessionName, Tool
+from turnlog.mcp.tool import (
+    OFFSETS,
+    Limit,
+    PageStart,
+    SessionName,
+    Tool,
+    extent,
+    instant_text,
+    record_name,
+    sparse,
+)
 from turnlog.mcp.tools.session import unread_notes
 from turnlog.text import one_line
 
@@ -26,7 +34,7 @@ _STEPS: Final = (1 << _STEP_BITS) - 1
 
 
 def session_turns(
-    desk: ToolContext,
+    ctx: ToolContext,
     page: PageStart,
     *,
     session: SessionName,
@@ -64,8 +72,8 @@ def session_turns(
     """
     if turn is not None and record is not None:
         raise UsageError("turn and record both say which turn", hint="give one of them")
-    with desk.index() as index:
-        known = desk.session(index, session)
+    with ctx.index() as index:
+        known = ctx.session(index, session)
         if record is not None:
             thread, start = find_record(index, known, record, subagent)
             flow = _Flow(index, known, thread)

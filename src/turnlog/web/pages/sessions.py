@@ -8,8 +8,8 @@ from typing import Final, cast
 
 from turnlog.api.costs import IndexSource, Question, cost
 from turnlog.api.index import Index
-from turnlog.api.indexed_sessions import IndexedSession, SessionSort, list_indexed, list_projects
-from turnlog.api.overview import Attention, Overview, overview
+from turnlog.api.insights import Attention, Overview, overview
+from turnlog.api.sessions import IndexedSession, SessionSort, list_indexed, list_projects
 from turnlog.export.html.charts import count, counted, short
 from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, element
