@@ -12,15 +12,7 @@ from typing import Any, Final
 from msgspec import json
 
 from turnlog.export.record_blocks import Unmasked
-from turnlog.redact import (
-    NO_RULES,
-    Rules,
-    Secret,
-    find_secrets,
-    redact,
-    redact_line,
-    redact_named,
-)
+from turnlog.redact import NO_RULES, Rules, Secret, find_secrets, redact, redact_line, redact_named
 
 # Images: their base64 may look like a secret, and must not change.
 _BYTES: Final = re.compile(r"[A-Za-z0-9+/]{256,}={0,2}")

@@ -142,8 +142,7 @@ class Prices:
             return dollars(quote.attodollars(counters))
         if strict:
             raise UsageError(
-                f"{model}: {quote.reason}",
-                hint=f'set one in config.toml under [prices."{model}"]',
+                f"{model}: {quote.reason}", hint=f'set one in config.toml under [prices."{model}"]'
             )
         return Unpriced(model=model, counters=counters, messages=1, reason=quote.reason)
 

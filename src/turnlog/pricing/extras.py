@@ -28,7 +28,7 @@ MODELS: Final[dict[str, Rates]] = {
 # much for output. genai-prices has this for Sonnet 4.5 and later, not for 4.
 # https://platform.claude.com/docs/en/api/service-tiers, on long requests of both
 LONG_CONTEXT: Final[dict[str, tuple[Tier, ...]]] = {
-    "claude-sonnet-4-0": (Tier(200_000, rates_of("6", "22.5", web_search=WEB_SEARCH)),),
+    "claude-sonnet-4-0": (Tier(200_000, rates_of("6", "22.5", web_search=WEB_SEARCH)),)
 }
 
 # Fast mode, in which all tokens cost more, the cache's included.

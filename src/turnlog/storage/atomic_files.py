@@ -1,12 +1,9 @@
 """Read small files within limits, and create or replace files atomically and durably.
 
-Reading returns the bytes or an Unreadable with the reason. Only regular files are opened, so a FIFO
-cannot block and a huge file cannot fill memory. Writing goes to a temporary file in the same
-directory, which is synced and then renamed, after which the directory is synced. A kill at any
-moment leaves the old file or the new one, and at worst a leftover ``.turnlog-….part`` file.
-
-New files are private whatever the umask: 0600 in directories of 0700. No symbolic link is followed
-below the caller's *root*, so nothing can be written outside it.
+Only regular files are read, so a FIFO cannot block and a huge file cannot fill memory. Writing goes
+to a temporary file in the same directory, which is synced and then renamed, after which the
+directory is synced: a kill leaves the old file or the new one. New files are private whatever the
+umask, and no symbolic link is followed below the caller's *root*.
 """
 
 from __future__ import annotations
@@ -59,15 +56,15 @@ def read_file(
     opened = _open(path, follow=follow)
     if isinstance(opened, Unreadable):
         return opened
-    found = bytearray()
+    data = bytearray()
     with os.fdopen(opened, "rb") as file:
         try:
             # Read in pieces: read(limit) would allocate the whole limit up front.
-            while len(found) <= limit and (piece := file.read(_COPY_BYTES)):
-                found += piece
+            while len(data) <= limit and (piece := file.read(_COPY_BYTES)):
+                data += piece
         except OSError as error:
             return Unreadable(_words(error))
-    return bytes(found) if len(found) <= limit else Unreadable(f"larger than {limit:,} bytes")
+    return bytes(data) if len(data) <= limit else Unreadable(f"larger than {limit:,} bytes")
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO | Unreadable:
@@ -159,7 +156,13 @@ def put(root: Path, parts: Sequence[str], data: Iterable[bytes], *, overwrite: b
         if not overwrite and folder.has(name):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
         with folder.replacing(name, overwrite=overwrite) as (fd, _):
-            size = _fill(fd, data, folder.owner_of(name))
+            owner = folder.owner_of(name)
+            with os.fdopen(fd, "wb", buffering=_COPY_BYTES) as file:
+                if owner is not None:
+                    os.fchown(fd, *owner)
+                size = sum(file.write(piece) for piece in data)
+                file.flush()
+                sync(fd)
         folder.sync()
         return size
 
@@ -192,16 +195,6 @@ def _open(path: str | os.PathLike[str], *, follow: bool) -> int | Unreadable:
         return fd
     os.close(fd)
     return Unreadable("not a regular file")
-
-
-def _fill(fd: int, data: Iterable[bytes], owner: tuple[int, int] | None) -> int:
-    with os.fdopen(fd, "wb", buffering=_COPY_BYTES) as file:
-        if owner is not None:
-            os.fchown(fd, *owner)
-        size = sum(file.write(piece) for piece in data)
-        file.flush()
-        sync(fd)
-    return size
 
 
 def _words(error: OSError) -> str:

@@ -1,15 +1,13 @@
 """Buffered appends: records wait in memory and are written together. Also ``open_log``.
 
-They are written every few seconds, or when enough are waiting. This is the weakest durability and
-must be requested: a crash (SIGKILL, ``os._exit``, power loss) loses the waiting records. An orderly
-end does not: ``close``, exit of the interpreter or of a multiprocessing child, SIGTERM, SIGHUP and
-SIGINT all write them, the way LogWriter does, in one synced write. If a write fails, the records
-keep waiting and the next call at the latest raises the error.
+This is the weakest durability and must be requested: a crash (SIGKILL, ``os._exit``, power loss)
+loses the waiting records. An orderly end does not: ``close``, exit of the interpreter or of a
+multiprocessing child, SIGTERM, SIGHUP and SIGINT all write them, in one synced write. If a write
+fails, the records keep waiting and the next call at the latest raises the error.
 
 A record may wait only while every orderly end would save it. It is written at once when the process
-has begun to exit (in an exit handler, a destructor or a daemon thread), and when no signal handler
-is installed. Handlers can be installed only in the main thread, and not in a child of
-multiprocessing.
+has begun to exit, and when no signal handler is installed: handlers can be installed only in the
+main thread, and not in a child of multiprocessing.
 """
 
 from __future__ import annotations

@@ -2,19 +2,15 @@
 
     frame | frame | … | table of frames
 
-A frame holds up to 1 MiB of the log, ends after a newline where there is one, and has zstd's own
-checksum. The table is that of zstd's seekable format, in a frame other programs skip. So ``zstd
--d`` reads such a log like any other, a range is read by decompressing only its frames, and a
-damaged frame does not affect the others. Frame boundaries depend only on the bytes: a log
-compressed incrementally has the same frames as one compressed at once.
+A frame holds up to 1 MiB of the log and ends after a newline where there is one. The table is that
+of zstd's seekable format, in a frame other programs skip: ``zstd -d`` reads such a log like any
+other, and a damaged frame does not affect the others. Frame boundaries depend only on the bytes: a
+log compressed incrementally has the same frames as one compressed at once.
 
-A compressed file is never modified. To extend it, a new one is written: full frames are copied
-unchanged and the last, partial frame is compressed again with the new bytes, so a thousand small
-additions take the space of one large one. The caller stores a SHA-256 digest per frame; the digest
-of the whole is that of its frames' digests, so it grows with the file. A CRC-32 per frame of the
-compressed bytes shows without decompression whether the frame can be copied.
-
-zstd releases the GIL, so two threads are used where there is enough to do.
+A compressed file is never modified. To extend it, a new one is written: full frames are copied, and
+the last, partial one is compressed again with the new bytes. The caller stores a SHA-256 digest per
+frame, and a CRC-32 of the compressed bytes, which shows without decompression whether the frame can
+be copied. zstd releases the GIL, so threads are used where there is enough to do.
 """
 
 from __future__ import annotations

@@ -244,12 +244,8 @@ def read_range(
         raise UsageError(
             "records are counted from 0", hint="read_last gives the last ones of a log"
         )
-    return _range(path, first, stop, cap)
-
-
-def _range(path: str | os.PathLike[str], first: int, stop: int, cap: int) -> Iterator[Placed]:
-    with Reader(path, cap=cap) as reader:
-        yield from islice((item for item in reader if isinstance(item, Placed)), first, stop)
+    placed = (item for item in Reader(path, cap=cap) if isinstance(item, Placed))
+    return islice(placed, first, stop)
 
 
 def scan_log(

@@ -1,17 +1,15 @@
 """Validate a log, and repair a damaged one without discarding a byte.
 
-``validate`` reads a log once and changes nothing. Every line is valid, corrupt or blank, so ``total
-== valid + corrupt + blank``; bytes after the last newline count only if they are a complete record.
-With *strict*, each record is also checked against the rules of its type, and a line that JSON.parse
-of Node rejects is corrupt even if turnlog can read it.
+``validate`` reads a log once. Every line is valid, corrupt or blank; bytes after the last newline
+count only if they are a complete record. With *strict*, each record is also checked against the
+rules of its type, and a line that JSON.parse of Node rejects is corrupt.
 
-A repaired log holds every complete record of the damaged one, byte for byte and in order, each on
-its own line. Only records that JSON.parse rejects are rewritten: a byte order mark is removed,
-control characters are escaped, NaN becomes null. Everything else goes to ``NAME.quarantine-TIME``,
-one JSON object per range, and the damaged log becomes ``NAME.original-TIME``. Both are on disk, and
-the new log has been read back and compared, before it replaces the old one in one step. Lines
-appended meanwhile by a program that does not lock are carried over. Where hard links work, the
-original is the damaged file itself, so later writes to it are not lost.
+A repaired log has every complete record of the damaged one, byte for byte and in order, each on its
+own line. Only records that JSON.parse rejects are rewritten: a byte order mark is removed, control
+characters are escaped, NaN becomes null. Everything else goes to ``NAME.quarantine-TIME``, and the
+damaged log becomes ``NAME.original-TIME``. Both are on disk, and the new log has been read back and
+compared, before it replaces the old one. Where hard links work, the original is the damaged file
+itself, so later writes to it are not lost.
 """
 
 from __future__ import annotations
@@ -196,7 +194,9 @@ def _take_refused(result: Validation, placed: Placed) -> bool:
 
 
 def _complaints(record: Record, *, strict: bool) -> Iterator[tuple[str, str]]:
-    if not _is_utf8(record.raw):
+    try:
+        record.raw.decode()
+    except UnicodeDecodeError:
         yield "not-utf8", "contains bytes that are not UTF-8"
     if isinstance(record, Format) and (record.format or 0) > FORMAT:
         yield "newer-format", f"written in format {record.format}; this turnlog knows {FORMAT}"
@@ -205,14 +205,6 @@ def _complaints(record: Record, *, strict: bool) -> Iterator[tuple[str, str]]:
             yield "unknown-type", f"unknown type {record.type!r}"
         for message in breaches(record):
             yield "breach", message
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _of_damage(damage: Damage) -> Finding:

@@ -1,8 +1,7 @@
 """Replace a log by a rewritten version, in one step and under its lock.
 
-A rewrite (repair, compaction) creates the new file next to the log, verifies it, and renames it
-into place. A kill at any moment leaves the old log or the new one, complete. The temporary files
-are private, synced, and have names that no log has.
+The new file is created next to the log, private and synced, verified, and renamed into place. A
+kill at any moment leaves the old log or the new one, complete.
 """
 
 from __future__ import annotations
@@ -111,32 +110,28 @@ class Locked:
         try:
             locks.lock(fd, 0)
             system.sync_directory_at(self.path.parent)
-            self._rename()
+            self.is_replaced = True  # Set first: an interrupt must not delete the original.
+            try:
+                os.replace(self.fresh, self.path)
+            except OSError:
+                self.is_replaced = False
+                raise
             self._finish(fd)
         except OSError as error:
             if not self.is_replaced:
                 raise
+            late = "what other programs appended while it was rewritten"
+            is_linked = os.fstat(self.fd).st_nlink > 0
             raise WriteFailed(
                 f"{self.path} was rewritten, but not all is on the disk: {error.strerror or error}",
                 path=self.path,
                 errno=error.errno,
-                hint=self._where_it_is(),
+                hint=f"{late} is in {self.original}"
+                if is_linked
+                else f"{late} may be lost: append it again",
             ) from None
         finally:
             os.close(fd)
-
-    def _rename(self) -> None:
-        self.is_replaced = True  # Set first: an interrupt must not delete the original.
-        try:
-            os.replace(self.fresh, self.path)
-        except OSError:
-            self.is_replaced = False
-            raise
-
-    def _where_it_is(self) -> str:
-        if os.fstat(self.fd).st_nlink:
-            return f"what came while it was rewritten is in {self.original}"
-        return "what other programs appended while it was rewritten may be lost: append it again"
 
     def _finish(self, fd: int) -> None:
         """Make the rename durable, and carry over late appends."""
@@ -201,15 +196,10 @@ def rewrite(
             fd = held.make_fresh(_changed(held, changed), f"the {what} of", is_as_old=False)
             os.close(fd)
             held.keep_original()
-            # The bytes are in the original. This file shows `compact --undo` that it is not its
-            # own.
+            # The bytes are in the original. `compact --undo` skips originals with this file.
             with NewFile(held.quarantine) as rest:
                 for change in changed:
-                    described = {
-                        "offset": change.offset,
-                        "length": change.length,
-                        "reason": what,
-                    }
+                    described = {"offset": change.offset, "length": change.length, "reason": what}
                     rest.write(msgspec.json.encode(described) + b"\n")
             held.take_place()
             return held.original

@@ -1,17 +1,13 @@
 """A log's bytes, plain or compressed, and their lines.
 
 Plain files and those compressed in frames allow random access (``read_at``), others are read from
-the front. A frame that cannot be decompressed is returned as NUL bytes and a newline, so the damage
-has its own length and all other offsets stay right.
+the front. Compression is detected from the first bytes. A frame that cannot be decompressed reads
+as NUL bytes and a newline, so all other offsets stay right. Files are never mapped: a mapped log
+that shrinks kills the process. A compressed log with an absurd ratio is cut off.
 
-Compression is detected from the first bytes, not the name. Files are never mapped (a mapped log
-that shrinks kills the process) and never changed. A compressed log with an absurd ratio is cut off:
-real logs compress 5 to 30 times, bombs a thousand. Frames of turnlog's own size are always
-accepted.
-
-A line ends at byte 0x0A and nowhere else: U+2028 inside a string does not end it. At most one line
-and one chunk are in memory; a line longer than the cap is measured, not kept. The bytes after the
-last newline are pending: they may be a record that is still being written.
+A line ends at byte 0x0A and nowhere else. At most one line and one chunk are in memory; a line
+longer than the cap is measured, not kept. The bytes after the last newline are pending: they may be
+a record that is still being written.
 """
 
 from __future__ import annotations
@@ -246,7 +242,8 @@ def open_source(path: str | os.PathLike[str], start: int = 0) -> Source:
     """Open the log at *path*; offsets into a compressed log count its decompressed bytes."""
     fd = open_regular(path)
     magic = read_at(fd, 4, 0)
-    if not _is_packed(magic):
+    is_skippable = magic[1:] == _ZSTD_SKIPPABLE and 0x50 <= magic[0] <= 0x5F
+    if not (magic.startswith(_GZIP) or magic == _ZSTD or is_skippable):
         return PlainSource(fd, start, path=os.fspath(path))
     if not magic.startswith(_GZIP):
         from turnlog.storage.compressed import read_table
@@ -295,15 +292,8 @@ def open_error(error: OSError, path: str | os.PathLike[str]) -> LogError:
         return StorageFull(
             f"no room for {where}: {reason}", path=path, hint=hint, errno=error.errno
         )
-    hint = ""
-    if error.errno == errno.EROFS:
-        hint = READ_ONLY
+    hint = READ_ONLY if error.errno == errno.EROFS else ""
     return LogError(f"cannot open {where}: {reason}", path=path, hint=hint, errno=error.errno)
-
-
-def _is_packed(magic: bytes) -> bool:
-    skippable = magic[1:] == _ZSTD_SKIPPABLE and 0x50 <= magic[0] <= 0x5F
-    return magic.startswith(_GZIP) or magic == _ZSTD or skippable
 
 
 class BlankLines(NamedTuple):

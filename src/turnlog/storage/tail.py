@@ -93,7 +93,8 @@ def read_ends(path: _Path, size_bytes: int = ENDS_BYTES, *, with_cut_lines: bool
     source = open_source(path)
     if not isinstance(source, Seekable):
         status = os.stat(path)
-        records = _records(Reader(path, source=source))
+        reader = Reader(path, source=source)
+        records = (item.record for item in reader if isinstance(item, Placed))
         return Ends([], records, True, status.st_size, status.st_mtime)
     try:
         changed_at = os.fstat(source.fd).st_mtime
@@ -144,11 +145,6 @@ def _start_of_line(source: Seekable, offset: int, after: int) -> int:
         if newline >= 0:
             return position + newline + 1
     return after if position <= after else offset
-
-
-def _records(reader: Reader) -> Iterator[Record]:
-    with reader:
-        yield from (item.record for item in reader if isinstance(item, Placed))
 
 
 def _quick_records(

@@ -4,20 +4,15 @@
         log.append({"type": "user", ...})     # returns when the record is on disk
 
 Each append or batch is one ``write`` on an O_APPEND descriptor, under the lock, and is synced after
-the lock is released (a sync covers everything before it).
-
-- Acknowledged means durable, unless a weaker durability was requested.
-- Acknowledged bytes never move or change.
-- A record that was not acknowledged is complete, absent, or a fragment. The next append starts with
-  a newline if the log does not end in one, so a fragment never merges with a record.
-- Values that are not JSON-serializable are rejected before a byte is written.
-- Threads, processes and forked children may all append to one log.
+the lock is released (a sync covers everything before it). Acknowledged bytes never move or change.
+A record that was not acknowledged is complete, absent, or a fragment; the next append starts with a
+newline if the log does not end in one, so a fragment never merges with a record. Threads, processes
+and forked children may all append to one log.
 
 A Handle is an open log with its lock, and the only code that writes to a log. It locks the file
 that the path names at that moment. The file is created when the handle is opened, or never: if it
 is gone later, an append raises NotFound. A handle stays usable after a full disk. After any other
-failed write or sync (the kernel may have dropped the pages) it refuses further writes. A forked
-child opens its own descriptor, since a shared one would share the parent's lock.
+failed write or sync (the kernel may have dropped the pages) it refuses further writes.
 """
 
 from __future__ import annotations
@@ -355,7 +350,7 @@ class Handle:
         self._held = False
         if self.fd >= 0:
             os.close(self.fd)
-            self.fd = -1  # The next append opens the log again.
+            self.fd = -1
 
 
 def _reopen_in_child() -> None:
