@@ -260,8 +260,7 @@ def _dump(fields: dict[str, Any]) -> bytes:
 
 def _reads_otherwise(line: bytes, fields: dict[str, Any]) -> bool:
     try:
-        found: object = _from_json(line)
-        return found != fields
+        return bool(_from_json(line) != fields)
     except (msgspec.DecodeError, RecursionError):  # Too deep for it, or a number too large.
         return True
 

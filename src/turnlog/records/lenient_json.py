@@ -68,10 +68,7 @@ def walk_object(data: bytes, start: int = 0) -> ObjectScan:
     for _ in range(_BUDGET):
         token = match_token(data, position)
         if token is None:
-            rest = data[position : position + 64].lstrip(b" \t\r\n")
-            return ObjectScan(
-                position, False, tuple(members), ran_out=_ran_out(data, position, rest)
-            )
+            return ObjectScan(position, False, tuple(members), ran_out=_ran_out(data, position))
         kind = token.lastindex
         first, last = token.span(kind or 0)
         byte = data[first]
@@ -118,8 +115,9 @@ def walk_object(data: bytes, start: int = 0) -> ObjectScan:
     return ObjectScan(position, False, tuple(members), gave_up=True)
 
 
-def _ran_out(data: bytes, position: int, rest: bytes) -> bool:
+def _ran_out(data: bytes, position: int) -> bool:
     """Return whether the bytes merely end early rather than break the grammar."""
+    rest = data[position : position + 64].lstrip(b" \t\r\n")
     if not rest:
         return True
     if rest[0] == 0x22:  # An unterminated string.
@@ -169,9 +167,9 @@ def loads_noting(line: bytes) -> tuple[Any, tuple[str, ...]]:
 
 
 def loads_finite(text: str) -> Any:
-    """Read one JSON value that can be written again; ValueError for NaN, Infinity and 1e999.
+    """Parse a JSON value; raise ValueError for NaN, Infinity and 1e999.
 
-    Raw control characters inside strings are allowed: they are sloppy, but say what was meant.
+    Raw control characters inside strings are allowed.
     """
     return _finite_decoder().decode(text)
 
@@ -187,16 +185,16 @@ def to_strict(line: bytes) -> tuple[bytes, list[str]]:
         return body, refused
     found: set[str] = set()
 
-    def mend(token: re.Match[bytes]) -> bytes:
+    def fix(token: re.Match[bytes]) -> bytes:
         if token[0][:1] != b'"':
             found.add("NaN or Infinity")
             return b"null"  # As JSON.stringify writes them.
         if _CONTROL.search(token[0]):
             found.add("a control character in a string")
-            return _CONTROL.sub(lambda each: b"\\u%04x" % each[0][0], token[0])
+            return _CONTROL.sub(lambda control: b"\\u%04x" % control[0][0], token[0])
         return token[0]
 
-    body = _STRING_OR_NUMBER.sub(mend, body)
+    body = _STRING_OR_NUMBER.sub(fix, body)
     return body, refused + sorted(found)
 
 

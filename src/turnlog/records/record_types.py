@@ -226,7 +226,7 @@ def breaches(record: Record) -> Iterator[str]:
         if not name.startswith("("):
             yield f"{record.type} whose {name} has an unexpected shape"
     if record.timestamp is not None and record.at is None:
-        yield f"{record.type} with a timestamp that is no instant: {record.timestamp!r}"
+        yield f"{record.type} with an invalid timestamp: {record.timestamp!r}"
     yield from _of_speaker(record, fields)
 
 

@@ -10,9 +10,9 @@ The entry with the largest output counts, then the most tokens, then the last, b
 have preliminary figures. Figures of two records are never mixed.
 
 A response belongs to the session that first paid: its own records win over replays, echoes and
-declared copies. If two sessions claim it, as after a fork that rewrote its ids, the one that
-diverged first is older and wins. The response is dated by the paying session's last record of it. A
-session's project is the directory of its first response, also for its agents.
+declared copies. If two sessions claim it, the one that diverged first is older and wins. The
+response is dated by the paying session's last record of it. A session's project is the directory of
+its first response, also for its subagents.
 
 Messages made up by the agent program count only if they claim tokens. The result depends neither on
 the order of entries nor on how logs are split nor on duplicates.
@@ -365,14 +365,11 @@ class SessionOrder:
             for name, found in seen.items():
                 responses = [[found]] if isinstance(found, UsageEntry) else shared[name]
                 for number, places in enumerate(responses):
-                    self._claim((name, number), places)
-
-    def _claim(self, response: tuple[str, int], places: Iterable[UsageEntry]) -> None:
-        for entry in places:
-            claims = self._claims.get(entry.session or "")
-            if claims is not None:
-                at = entry.last_at or AFTER_ALL
-                claims[response] = min(at, claims.get(response, at))
+                    for entry in places:
+                        claims = self._claims.get(entry.session or "")
+                        if claims is not None:
+                            at = entry.last_at or AFTER_ALL
+                            claims[name, number] = min(at, claims.get((name, number), at))
 
     def oldest(self, sessions: Iterable[str]) -> str:
         """Return the oldest of *sessions*; if they cannot be distinguished, the first by name."""

@@ -84,7 +84,11 @@ class SessionSummary(Struct):
             self.cwd = self.cwd or record.cwd
             return
         if isinstance(record, Linked):
-            self._take_surroundings(record)
+            if self.records == 0:
+                self.is_sidechain = record.is_sidechain
+            self.cwd = self.cwd or record.cwd
+            self.git_branch = record.git_branch or self.git_branch
+            self.version = record.version or self.version
         self._take_time(record.at)
         if isinstance(record, QuickRun):
             self._take_time(record.first_at)
@@ -120,13 +124,6 @@ class SessionSummary(Struct):
             self.started_at = at
         if self.last_active_at is None or at > self.last_active_at:
             self.last_active_at = at
-
-    def _take_surroundings(self, record: Linked) -> None:
-        if self.records == 0:
-            self.is_sidechain = record.is_sidechain
-        self.cwd = self.cwd or record.cwd
-        self.git_branch = record.git_branch or self.git_branch
-        self.version = record.version or self.version
 
     def _take_prompt(self, record: User) -> None:
         if author_of(record) is not Author.HUMAN:

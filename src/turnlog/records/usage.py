@@ -2,13 +2,9 @@
 
 Three vocabularies exist for the same counters: the API's (``cache_creation_input_tokens``), the
 orchestrator's (``cache_creation_tokens``) and its camelCase variant. All become one Usage, which
-holds what a program wrote. Counters hold what can be trusted of it:
-
-    an integer from 0 to MAX_COUNT                        counts as it is
-    a float                                               counts with its integer part
-    a string with such a number                           counts as that number
-    null or absent                                        counts as 0
-    negative, above MAX_COUNT, NaN, true, anything else   counts as 0 and is named as odd
+holds what a program wrote. Counters hold what can be trusted of it: integers from 0 to MAX_COUNT,
+also as floats or strings; null or absent counts as 0; anything else counts as 0 and is named as
+odd.
 
 Cache writes are reported twice: as one number, and by lifetime. The larger total counts, and what
 is not known to live for an hour lives for five minutes. Unknown numbers of newer programs are kept

@@ -76,7 +76,7 @@ class UsageOrigin(Struct, gc=False, rename="camel"):
 
 
 class UsageRecord(Struct, gc=False, rename="camel"):
-    """The record of a response, as far as it tells what was used and by whom."""
+    """The fields of a response's record that concern its usage."""
 
     type: str | None = None
     uuid: str | None = None
@@ -92,7 +92,7 @@ class UsageRecord(Struct, gc=False, rename="camel"):
 
     @property
     def copied_from(self) -> str | None:
-        """The session it is a copy of, "" if it does not say which; None if it is not a copy."""
+        """The session it was copied from, "" if unknown; None if it is not a copy."""
         return None if self.forked_from is None else self.forked_from.session_id or ""
 
 
@@ -258,7 +258,7 @@ def _with_strict_usage(entry: UsageEntry, usage: StrictUsage) -> UsageEntry:
 
 def _has_more(usage: StrictUsage) -> bool:
     """Return whether some passes are billed separately."""
-    return any(each.type in _PAID_APART for each in usage.iterations or ())
+    return any(iteration.type in _PAID_APART for iteration in usage.iterations or ())
 
 
 def _entries_in_progress(found: UsageLine, line: bytes) -> tuple[UsageEntry, ...] | Damage:
@@ -300,7 +300,7 @@ def _is_echo(record: Record) -> bool:
 
 
 def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[UsageEntry]:
-    """Return the entries of the subagent's message that a progress record repeats."""
+    """Yield the entries of the subagent's message that a progress record repeats."""
     data = fields["data"]
     inner = data.get("message")
     if not isinstance(inner, dict) or inner.get("type") != "assistant":
@@ -421,7 +421,7 @@ def _further(entry: UsageEntry, iterations: Any) -> Iterator[UsageEntry]:
             counters, odd = counters_of(
                 {key: value for key, value in iteration.items() if key not in ("type", "model")}
             )
-            more = msgspec.structs.replace(
+            yield msgspec.structs.replace(
                 entry,
                 part=f"{iteration['type']} {number}",
                 model=_text(iteration, "model") or entry.model,
@@ -429,7 +429,6 @@ def _further(entry: UsageEntry, iterations: Any) -> Iterator[UsageEntry]:
                 recorded_usd=None,
                 odd=odd,
             )
-            yield more
 
 
 def _dollars(value: Any) -> Decimal | None:

@@ -13,8 +13,6 @@ nothing, except that a plain string becomes a text block.
 
 from __future__ import annotations
 
-from typing import Any
-
 from turnlog.errors import NotSerialisable
 from turnlog.records.dialects.leftovers import (
     Dialect,
@@ -78,7 +76,8 @@ def _message_parts(line: Fields) -> Fields:
     """Collect the parts of a message from the top level of *line*."""
     rest = dict(line)
     content = list(rest.pop("content", None) or [])
-    if _is_thought(rest.get("thinking")):
+    thinking = rest.get("thinking")
+    if isinstance(thinking, dict) and thinking.get("type", "thinking") == "thinking":
         content.insert(0, {"type": "thinking"} | rest.pop("thinking"))
     message: Fields = {"role": rest.get("type"), "content": content}
     if rest.get("type") == "assistant" and "id" in rest:
@@ -106,11 +105,6 @@ def _line(fields: Fields) -> tuple[Fields, Fields]:
     if "timestamp" in fields:
         line["timestamp"] = fields["timestamp"]
     return line | {key: message_fields[key] for key in _OF_MESSAGE if key in message_fields}, fields
-
-
-def _is_thought(value: Any) -> bool:
-    """Return whether *value* is a thinking block, possibly without its type."""
-    return isinstance(value, dict) and value.get("type", "thinking") == "thinking"
 
 
 FLAT = Dialect("flat", recognises, to_house, from_house)
