@@ -45,7 +45,7 @@ def test_a_missing_field_is_named(dialect, kind):
         (CLAUDE["file-history"] | {"operation": "paint"}, "paint"),
         (CLAUDE["permission-mode"] | {"permissionMode": "free"}, "free"),
         (CLAUDE["system/informational"] | {"level": "loud"}, "loud"),
-        (CLAUDE["user"] | {"timestamp": "9999-99-99T99:99:99Z"}, "instant"),
+        (CLAUDE["user"] | {"timestamp": "9999-99-99T99:99:99Z"}, "invalid timestamp"),
         (CLAUDE["user"] | {"sessionId": 7}, "sessionId"),
         (said("user", "x") | {"message": {"role": "assistant", "content": "x"}}, "role"),
         (answered() | {"message": {"role": "assistant", "stop_reason": "bored"}}, "bored"),

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
-from turnlog.records.codec import decode, encode
+from turnlog.records.codec import build, decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.dates import instant
 from turnlog.records.dialects import BY_NAME
@@ -261,8 +261,13 @@ def _has_more(usage: StrictUsage) -> bool:
     return any(iteration.type in _PAID_APART for iteration in usage.iterations or ())
 
 
-def _entries_in_progress(found: UsageLine, line: bytes) -> tuple[UsageEntry, ...] | Damage:
-    """Return the subagent's message that a progress record may repeat."""
+def _entries_in_progress(
+    found: UsageLine, line: bytes, fields: Mapping[str, Any] | None = None
+) -> tuple[UsageEntry, ...] | Damage:
+    """Return the subagent's message that a progress record may repeat.
+
+    *fields* are those of the line if its usage needs lenient decoding.
+    """
     data = found.data
     if data is None or data.type != "agent_progress" or data.message is None:
         return ()
@@ -273,7 +278,10 @@ def _entries_in_progress(found: UsageLine, line: bytes) -> tuple[UsageEntry, ...
     inner.cwd = inner.cwd or found.cwd
     if inner.timestamp is None:
         inner.timestamp = found.timestamp
-    echoes = _entries(inner, inner.message, line)
+    if fields is None:
+        echoes = _entries(inner, inner.message, line)
+    else:
+        echoes = _lenient_entries(inner, fields["data"]["message"], line)
     if not isinstance(echoes, Damage):
         for echo in echoes:
             echo.is_sidechain = True
@@ -288,57 +296,26 @@ def _slowly(line: bytes) -> tuple[UsageEntry, ...] | Damage:
     if isinstance(record, Damage):
         return record
     fields = BY_NAME[record.dialect].to_house(record.fields)
+    found, _ = build(UsageLine, fields)
     if isinstance(record, Assistant):
-        return _from_fields(fields, line)
-    if _is_echo(record):
-        return tuple(_echoed(fields, line))
-    return ()
+        return _lenient_entries(found, fields, line)
+    return _entries_in_progress(found, line, fields) if _is_echo(record) else ()
 
 
 def _is_echo(record: Record) -> bool:
     return isinstance(record, Progress) and record.kind == "agent_progress"
 
 
-def _echoed(fields: Mapping[str, Any], line: bytes) -> Iterator[UsageEntry]:
-    """Yield the entries of the subagent's message that a progress record repeats."""
-    data = fields["data"]
-    inner = data.get("message")
-    if not isinstance(inner, dict) or inner.get("type") != "assistant":
-        return
-    around = {key: fields[key] for key in ("sessionId", "cwd", "timestamp") if key in fields}
-    message_fields = {key: value for key, value in inner.items() if value not in (None, "")}
-    for entry in _from_fields(around | message_fields | {"isSidechain": True}, line):
-        entry.subagent = _text(data, "agentId") or entry.subagent
-        entry.rank = max(entry.rank, ECHO)
-        yield entry
-
-
-def _from_fields(fields: Mapping[str, Any], line: bytes) -> tuple[UsageEntry, ...]:
-    """Read an assistant's record from plain JSON in Claude Code's shape."""
+def _lenient_entries(
+    found: UsageRecord, fields: Mapping[str, Any], line: bytes
+) -> tuple[UsageEntry, ...]:
+    """Return the entries of an assistant's record with *fields*, whatever its usage looks like."""
     message = fields.get("message")
     if not isinstance(message, dict) or message.get("usage") is None:
         return ()
-    at = instant(fields.get("timestamp"))
-    is_sidechain = fields.get("isSidechain") is True
-    origin = fields.get("forkedFrom")
-    source = _text(origin, "sessionId")
-    entry = UsageEntry(
-        message_id=_text(message, "id"),
-        request_id=_text(fields, "requestId"),
-        session=source or _text(fields, "sessionId"),
-        subagent=_text(fields, "agentId"),
-        is_sidechain=is_sidechain,
-        rank=COPY if origin is not None else (ASIDE if is_sidechain else OWN),
-        at=at,
-        last_at=at,
-        model=_text(message, "model"),
-        counters=Counters(),
-        recorded_usd=_dollars(fields.get("costUSD")),
-        cwd=_text(fields, "cwd"),
-    )
-    if entry.request_id is None:
-        entry.record_id = _record_id(_text(fields, "uuid"), fields.get("timestamp"), line)
-        entry.copy_of = _copy_of(_text(origin, "messageUuid"))
+    if found.forked_from is None and fields.get("forkedFrom") is not None:
+        found.forked_from = UsageOrigin()  # A copy, of whatever.
+    entry = _entry(found, found.message or UsageMessage(), line, instant(found.timestamp))
     return _with_usage(entry, message["usage"])
 
 
