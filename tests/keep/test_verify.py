@@ -180,7 +180,7 @@ def test_a_copy_that_differs_where_size_and_time_tell_nothing_is_found_and_made_
         done = verify([Home(long.home)])
         found = only(done)
         assert (found.kind, found.name, found.session) == (VerifyProblem.STALE, long.main, ID)
-        assert "the next keeping makes it anew" in found.detail
+        assert "the next turnlog keep makes it again" in found.detail
         assert done.homes[0].differs == 1
     assert keep([Home(long.home)]).begun_anew == [str(long.home / long.main)]
     assert not look(long).findings
@@ -237,7 +237,7 @@ def test_a_missing_copy_is_found(orchard):
     orchard.copy().unlink()
     found = only(look(orchard))
     assert (found.kind, found.name, found.session) == (VerifyProblem.MISSING, orchard.main, ID)
-    assert "the file itself is whole" in found.detail
+    assert "the file itself is complete" in found.detail
     orchard.keep()
     assert not look(orchard).findings
 

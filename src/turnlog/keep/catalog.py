@@ -211,15 +211,16 @@ class Catalogue(Struct):
             return
         self._learn()
         # A file missing in the catalog goes where its copy is.
-        numbers = [each for each in self.roots if each >= least and self._has_copy(each, name)]
+        numbers = [
+            each
+            for each in self.roots
+            if each >= least and os.path.lexists(kept_copy(copy_root(self.place, each), name))
+        ]
         number = next(
             each for each in chain(numbers, count(least)) if not self._is_taken(each, name)
         )
         self.spellings.add(number, name)
         self.claimed[name] = number
-
-    def _has_copy(self, conflict: int, name: str) -> bool:
-        return os.path.lexists(kept_copy(copy_root(self.place, conflict), name))
 
     def known_name(self, copy: CopyName, path: Path) -> str:
         """Return the known name of the copy at *path*, called *copy* on disk.

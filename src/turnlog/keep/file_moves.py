@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from turnlog.errors import LogError, LogLocked
 from turnlog.storage.atomic_files import NEEDS_COPY, Folder, pieces, put
@@ -87,8 +87,7 @@ def _move(
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(source.path))
     with target.folder(make=True) as there:
-        known = there.status(new)
-        if known is not None:
+        if there.status(new) is not None:
             if not _is_same(here, old, there, new):
                 raise FileExistsError(errno.EEXIST, "a different file", os.fspath(target.path))
             there.sync()
@@ -160,18 +159,15 @@ def _is_same(here: Folder, old: str, there: Folder, new: str) -> bool:
             one, other = (os.fstat(file.fileno()) for file in files)
             if os.path.samestat(one, other):
                 return True
-            return one.st_size == other.st_size and _bytes_are_same(*files)
+            return (
+                one.st_size == other.st_size
+                and all(files[1].read(len(piece)) == piece for piece in pieces(files[0]))
+                and not files[1].read(1)
+            )
     except OSError as error:
         if error.errno in _NO_FILE:
             return False
         raise
-
-
-def _bytes_are_same(one: BinaryIO, other: BinaryIO) -> bool:
-    for piece in pieces(one):
-        if other.read(len(piece)) != piece:
-            return False
-    return not other.read(1)
 
 
 def is_same_file(source: Spot, target: Spot) -> bool:
@@ -189,7 +185,13 @@ def locked(spot: Spot) -> Iterator[None]:
 
     A missing or special file is not locked.
     """
-    fd = _open_to_lock(spot)
+    try:
+        with spot.folder() as folder:
+            fd = folder.read(spot.parts[-1])
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise open_error(error, spot.path) from None
+        fd = None
     try:
         if fd is not None and not lock(fd, 0):
             raise LogLocked(
@@ -202,16 +204,6 @@ def locked(spot: Spot) -> Iterator[None]:
     finally:
         if fd is not None:
             os.close(fd)
-
-
-def _open_to_lock(spot: Spot) -> int | None:
-    try:
-        with spot.folder() as folder:
-            return folder.read(spot.parts[-1])
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            return None
-        raise open_error(error, spot.path) from None
 
 
 def remove_empty(root: Path, directory: str) -> bool:

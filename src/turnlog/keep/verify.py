@@ -38,7 +38,7 @@ from turnlog.keep.copies.reader import (
 )
 from turnlog.keep.restore.restorable import Mirror, log_in, mirrors
 from turnlog.storage.compressed import DIGEST_BYTES, BrokenFrame, Frames, read_table
-from turnlog.storage.sources import open_regular
+from turnlog.storage.sources import opened_regular
 
 
 class VerifyProblem(StrEnum):
@@ -200,7 +200,7 @@ def _meta_of(archive: HomeFile) -> Meta | None:
 def _lost(
     meta_file: HomeFile, names: set[str]
 ) -> tuple[VerifyProblem, str, list[ByteRange]] | None:
-    """Yield a finding if metadata describe an archive that does not exist."""
+    """Return the problem if metadata describe an archive that does not exist."""
     stem = meta_file.name.removesuffix(_META)
     above, _, session_id = stem.rpartition("/")
     places = (f"{stem}.jsonl", f"{above}/compressed/{session_id}.jsonl".lstrip("/"))
@@ -282,7 +282,7 @@ class _Home:
             if found is not None:
                 yield found
         for copy in strangers:
-            yield self._finding(VerifyProblem.EXTRA, copy, "no file of a home is called that")
+            yield self._finding(VerifyProblem.EXTRA, copy, "no file of a home has this name")
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
@@ -309,7 +309,7 @@ class _Home:
         if found is None and parity is Parity.DIFFERS and self._seems_same(copy.known):
             return self._stale(copy, copy.known)
         if found is not None and parity in {Parity.SAME, Parity.BEHIND}:
-            return structs.replace(found, detail=f"{found.detail}; the file itself is whole")
+            return structs.replace(found, detail=f"{found.detail}; the file itself is complete")
         return found
 
     def _check(self, copy: Copy) -> VerifyFinding | None:
@@ -318,12 +318,12 @@ class _Home:
             if known is None:
                 kept = describe_copy(copy)
                 self._advance(kept.size_bytes)
-                detail = "the catalogue does not know it; the next keeping takes it over"
+                detail = "it is not in the catalog; the next turnlog keep adds it"
                 return self._finding(VerifyProblem.EXTRA, copy, detail)
             bad = list(self._bad_ranges(copy, known))
         except NotFound:
             return self._finding(
-                VerifyProblem.MISSING, copy, "the catalogue knows it, but it is not there"
+                VerifyProblem.MISSING, copy, "it is in the catalog, but does not exist"
             )
         except BrokenCopy as error:
             kind = VerifyProblem.ALTERED if known is not None else VerifyProblem.EXTRA
@@ -340,8 +340,7 @@ class _Home:
 
     def _bad_ranges(self, copy: Copy, known: KeptFile) -> Iterator[ByteRange]:
         """Return the bytes of the file that its copy cannot return."""
-        fd = open_regular(copy.path)
-        try:
+        with opened_regular(copy.path) as fd:
             table = read_table(fd)
             if table is None:
                 good = sum(map(len, readable_parts(copy.path)))
@@ -354,28 +353,22 @@ class _Home:
                 return
             frames = Frames(fd, table)
             for number, frame in enumerate(table.frames):
-                if not _holds(frames, number, _digest(known, number)):
+                digest = known.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+                if not _holds(frames, number, digest):
                     yield ByteRange(offset=frame.start, length=frame.size_bytes)
                 self._advance(frame.size_bytes)
             if table.size_bytes < known.size_bytes:
                 yield ByteRange(offset=table.size_bytes, length=known.size_bytes - table.size_bytes)
-        finally:
-            os.close(fd)
 
     def _compare(self, copy: Copy, known: KeptFile) -> Parity:
         """Record how the copy compares to its file."""
         parity, behind_bytes = self._parity(copy, known)
         report = self._report
-        match parity:
-            case Parity.SAME:
-                report.same += 1
-            case Parity.GONE:
-                report.gone += 1
-            case Parity.BEHIND:
-                report.behind += 1
-                report.behind_bytes += behind_bytes
-            case _:
-                report.differs += 1
+        report.same += parity is Parity.SAME
+        report.gone += parity is Parity.GONE
+        report.behind += parity is Parity.BEHIND
+        report.behind_bytes += behind_bytes
+        report.differs += parity in {Parity.DIFFERS, Parity.UNREADABLE}
         if parity not in {Parity.SAME, Parity.GONE}:
             report.unlike.append(
                 ParityRow(
@@ -389,21 +382,16 @@ class _Home:
 
     def _parity(self, copy: Copy, known: KeptFile) -> tuple[Parity, int]:
         try:
-            fd = open_regular(self._file(copy.name))
+            with opened_regular(self._file(copy.name)) as fd:
+                size = os.fstat(fd).st_size
+                if size < known.size_bytes or not file_begins_with(fd, known):
+                    return Parity.DIFFERS, 0
         except NotFound:
             return Parity.GONE, 0
         except (TurnlogError, OSError):
             return Parity.UNREADABLE, 0
-        try:
-            size = os.fstat(fd).st_size
-            if size < known.size_bytes or not file_begins_with(fd, known):
-                return Parity.DIFFERS, 0
-            more = size - known.size_bytes
-            return (Parity.BEHIND, more) if more else (Parity.SAME, 0)
-        except OSError:
-            return Parity.UNREADABLE, 0
-        finally:
-            os.close(fd)
+        more = size - known.size_bytes
+        return (Parity.BEHIND, more) if more else (Parity.SAME, 0)
 
     def _seems_same(self, known: KeptFile) -> bool:
         """Return whether keep would take a file for the one that was kept, by size and mtime."""
@@ -419,10 +407,10 @@ class _Home:
         try:
             if not known.is_doubted and not self._doubt(known):
                 return None
-            note = "the next keeping makes it anew"
+            note = "the next turnlog keep makes it again"
         except (LogError, OSError) as error:
-            note = f"the next keeping could not be told: {error}"
-        why = "its file holds something else, with the size and the time that were kept"
+            note = f"it could not be marked to be made again: {error}"
+        why = "its file has other contents, with the size and mtime that were kept"
         return self._finding(VerifyProblem.STALE, copy, f"{why}; {note}")
 
     def _doubt(self, known: KeptFile) -> bool:
@@ -472,10 +460,6 @@ def _holds(frames: Frames, number: int, digest: bytes) -> bool:
         return sha256(frames.unpacked(number)).digest() == digest
     except BrokenFrame:
         return False
-
-
-def _digest(known: KeptFile, number: int) -> bytes:
-    return known.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
 
 
 def _owner(copy: Copy) -> str | None:

@@ -42,7 +42,7 @@ from turnlog.records.dates import instant, iso
 from turnlog.records.lenient_json import loads
 from turnlog.records.record import Linked, Record
 from turnlog.sessions.reading.threads import across_boundaries, main_end, main_tip, newest_leaf
-from turnlog.sessions.reading.tree import Gap, GapReason, Node, Tree
+from turnlog.sessions.reading.tree import GapReason, Node, Tree
 from turnlog.sessions.session import Session
 from turnlog.sessions.state import Running
 from turnlog.sessions.writing import build
@@ -50,14 +50,13 @@ from turnlog.sessions.writing.writer import SessionWriter
 from turnlog.storage.atomic_files import size_at
 from turnlog.storage.reader import Placed
 from turnlog.storage.repair import Repair, repair
-from turnlog.storage.replace import Locked, Replacement, rewrite
-from turnlog.storage.sources import open_regular
+from turnlog.storage.replace import Locked, Replacement, chunks, rewrite
+from turnlog.storage.sources import opened_regular
 from turnlog.storage.system import read_at
 
 _BATCH: Final = 200
 _WRITTEN_DOWN: Final = ("salvaged", "torn", "relinked", "bridges", "lost")
 _LOST: Final = "[The result of this call was lost.]"
-_READ_BYTES: Final = 1024 * 1024
 
 
 class Bridge(Struct, frozen=True, kw_only=True):
@@ -133,8 +132,7 @@ class TouchedLog(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def examine(session: Session, running: Running | None = None) -> Recovery:
     """Return what is wrong with *session*; *running* is what its program left about itself."""
-    found, _ = _examine(session, running)
-    return found
+    return _examine(session, running)[0]
 
 
 def recover(
@@ -218,7 +216,7 @@ def _look_at(tree: Tree, found: Recovery) -> None:
 
 
 def _rings(tree: Tree) -> Iterator[Relink]:
-    """Return the first record of each cycle of parents, outside of subagents."""
+    """Yield the first record of each cycle of parents, outside of subagents."""
     for gap in tree.gaps:
         if gap.reason is GapReason.CYCLE and not gap.node.is_sidechain:
             to = None if gap.bridged_to is None else gap.bridged_to.uuid
@@ -329,7 +327,9 @@ def _bridges(tree: Tree, calls: _Calls) -> list[Bridge]:
     unbridged = {gap.named for gap in missing if gap.bridged_to is None}
     found: dict[str, Bridge] = {}
     for gap in missing:
-        if gap.bridged_to is not None and gap.named not in unbridged and _is_plain(gap):
+        # The missing parent must have a uuid that a record can have.
+        is_plain = bool(gap.named.strip()) and not gap.node.is_sidechain
+        if gap.bridged_to is not None and gap.named not in unbridged and is_plain:
             bridge = Bridge(
                 missing=gap.named,
                 child=gap.node.uuid,
@@ -338,11 +338,6 @@ def _bridges(tree: Tree, calls: _Calls) -> list[Bridge]:
             )
             found.setdefault(gap.named, bridge)
     return list(found.values())
-
-
-def _is_plain(gap: Gap) -> bool:
-    """Return whether the missing parent has a uuid that a record can have."""
-    return bool(gap.named.strip()) and not gap.node.is_sidechain
 
 
 def _additions(found: Recovery, tree: Tree, leaves: set[str]) -> list[dict[str, Any]]:
@@ -471,18 +466,11 @@ def _touched(path: Path, main: Path, original: str | None) -> TouchedLog:
 
 def digest_of(path: Path, size_bytes: int) -> str:
     """Return the SHA-256 of the first *size_bytes* of a file."""
-    digest, done = sha256(), 0
+    digest = sha256()
     if size_bytes:
-        fd = open_regular(path)
-        try:
-            while done < size_bytes:
-                chunk = read_at(fd, min(_READ_BYTES, size_bytes - done), done)
-                if not chunk:
-                    break
-                digest.update(chunk)
-                done += len(chunk)
-        finally:
-            os.close(fd)
+        with opened_regular(path) as fd:
+            for piece in chunks(fd, 0, size_bytes):
+                digest.update(piece)
     return digest.hexdigest()
 
 

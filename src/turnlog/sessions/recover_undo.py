@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -28,7 +29,7 @@ from turnlog.sessions.state import Running
 from turnlog.storage.atomic_files import size_at
 from turnlog.storage.reader import Placed
 from turnlog.storage.replace import Locked, Replacement, chunks, rewrite
-from turnlog.storage.sources import open_regular
+from turnlog.storage.sources import opened_regular
 from turnlog.storage.writer import LOCK_TIMEOUT
 
 
@@ -68,7 +69,10 @@ def undo_recovery(
     Raises UnsafeRecovery, with nothing written, if later records depend on the recovery.
     """
     done = UndoneRecovery(id=session.id, path=str(session.path))
-    mark = _last_recovery(session)
+    mark = None
+    for item in session.items():
+        if isinstance(item.record, Format) and item.record.event == "recovered":
+            mark = item
     if mark is None:
         return done
     refuse_if_running(session, running)
@@ -86,14 +90,6 @@ def undo_recovery(
                 done.originals.append(str(original))
         done.written = True
     return done
-
-
-def _last_recovery(session: Session) -> Placed | None:
-    found = None
-    for item in session.items():
-        if isinstance(item.record, Format) and item.record.event == "recovered":
-            found = item
-    return found
 
 
 class _Undo:
@@ -123,11 +119,8 @@ class _Undo:
         for path in self.logs:
             if not self.is_restored(path):
                 self._check_log(path)
-        fd = open_regular(self.path)
-        try:
+        with opened_regular(self.path) as fd:
             ours, _ = self._sort(fd, os.fstat(fd).st_size)
-        finally:
-            os.close(fd)
         return len(ours)
 
     def is_restored(self, path: Path) -> bool:
@@ -218,19 +211,10 @@ class _Undo:
 
 
 def _read(path: Path, size: int) -> Iterator[bytes]:
-    try:
-        fd = open_regular(path)
-    except NotFound:
-        return
-    try:
+    with suppress(NotFound), opened_regular(path) as fd:
         yield from chunks(fd, 0, size)
-    finally:
-        os.close(fd)
 
 
 def _ends_with_newline(path: Path, size: int) -> bool:
-    fd = open_regular(path)
-    try:
+    with opened_regular(path) as fd:
         return not size or b"".join(chunks(fd, size - 1, size)) == b"\n"
-    finally:
-        os.close(fd)

@@ -18,6 +18,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BufferedIOBase, BytesIO
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
@@ -273,6 +274,16 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
             f"{os.fspath(path)} is not a regular file", path=path, hint="a log is a .jsonl file"
         )
     return fd
+
+
+@contextmanager
+def opened_regular(path: str | os.PathLike[str]) -> Iterator[int]:
+    """Open a regular file for reading, and close it at the end."""
+    fd = open_regular(path)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def open_error(error: OSError, path: str | os.PathLike[str]) -> LogError:

@@ -145,7 +145,7 @@ def test_a_session_that_was_deleted_twice_is_restored_by_the_entrys_name(run, ho
     assert run("trash", "restore", names[-1])[0] == 0
     assert log.read_bytes() == first
     code, _, err = run("trash", "restore", names[0])
-    assert (code, "a different file lies at" in err) == (2, True)
+    assert (code, "a different file exists at" in err) == (2, True)
     assert log.read_bytes() == first
 
 

@@ -65,7 +65,7 @@ def test_what_is_wrong_is_told_with_what_helps(orchard):
     assert code == 1
     assert "altered" in out
     assert "missing" in out
-    assert "the file itself is whole" in out
+    assert "the file itself is complete" in out
     assert "✗ 1 missing, 1 altered" in out
     assert "hint: missing: " in out
 

@@ -162,7 +162,7 @@ def test_rebuilding_the_registry_keeps_what_only_the_metadata_know(home):
 
 
 def test_keeping_the_original_is_no_archive_here(home, parts):
-    with pytest.raises(UsageError, match="takes the log's place"):
+    with pytest.raises(UsageError, match="the archive replaces the log"):
         session_in(home).archive(remove=False)
     assert there(home, parts) == parts
 
@@ -208,9 +208,9 @@ def test_without_a_digest_the_archive_itself_must_do(home, parts):
 def test_nothing_is_overwritten(home, parts):
     session_in(home).archive()
     (home.path / MAIN).write_bytes(said(ID, "Another log"))
-    with pytest.raises(UsageError, match="a different file lies"):
+    with pytest.raises(UsageError, match="a different file exists"):
         session_in(home).unarchive()
-    with pytest.raises(UsageError, match="a different file lies"):
+    with pytest.raises(UsageError, match="a different file exists"):
         session_in(home).archive()
     assert (home.path / MAIN).read_bytes() == said(ID, "Another log")
     assert gzip.decompress((home.path / ARCHIVE).read_bytes()) == parts[MAIN]
@@ -313,14 +313,15 @@ def test_who_archives_what_is_just_unpacked_waits(home, parts, monkeypatch):
     """Each would remove what the other made of it."""
     session_in(home).archive()
     archiving = threading.Thread(target=lambda: session_in(home).archive())
-    real = flat._write_down_unpacked
+    real = flat._write_down
 
     def meanwhile(*arguments):
+        monkeypatch.setattr(flat, "_write_down", real)
         archiving.start()
         archiving.join(1)
         real(*arguments)
 
-    monkeypatch.setattr(flat, "_write_down_unpacked", meanwhile)
+    monkeypatch.setattr(flat, "_write_down", meanwhile)
     session_in(home).unarchive()
     archiving.join()
     assert there(home, parts) == {}

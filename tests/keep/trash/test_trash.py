@@ -255,7 +255,7 @@ def test_a_different_file_is_not_overwritten_and_nothing_is_half_put_back(trash,
     (home.path / NAMES[-1]).parent.mkdir(parents=True, exist_ok=True)
     (home.path / NAMES[-1]).write_bytes(b"new\n")
     before = files(home.path)
-    with pytest.raises(UsageError, match="a different file lies at"):
+    with pytest.raises(UsageError, match="a different file exists at"):
         trash.restore(trashed)
     assert files(home.path) == before
     assert len(in_trash(own)) == len(NAMES)
@@ -273,7 +273,7 @@ def test_a_file_that_appears_at_the_last_moment_is_not_overwritten(trash, home, 
         return real(old, new, **more)
 
     monkeypatch.setattr(os, "link", link)
-    with pytest.raises(UsageError, match="a different file lies at"):
+    with pytest.raises(UsageError, match="a different file exists at"):
         trash.restore(trashed)
     assert (home.path / NAMES[-1]).read_bytes() == b"new\n"
     assert list(in_trash(own)) == [f"home/{NAMES[-1]}"]

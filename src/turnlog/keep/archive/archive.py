@@ -42,6 +42,7 @@ from turnlog.keep.archive.flat import (
     archive_flat,
     is_archive_present,
     place_of,
+    ratio,
     unarchive_flat,
     unpack_in_place,
 )
@@ -113,13 +114,15 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
         return _archive_by_copies(session, log, remove=bool(remove))
     if remove is False:
         raise UsageError(
-            "in a flat store the archive takes the log's place",
+            "in a flat store the archive replaces the log",
             hint="turnlog keep makes a copy and leaves the log as it is",
         )
     refuse_unreadable(SessionFileIndex(log.home).unseen)
     if log.compression is not None and not is_flat_archive(str(log.path)):
         unpack_in_place(log.path)
-    _keep_up(session, log)
+    if _name_in_home(log.home, log.path) in Catalogue.of_home(log.home).current:
+        # The kept copy replaces the log if its home is lost.
+        keep((log.home,), sessions=frozenset({session.id}))
     found = archive_flat(
         place_of(log.path),
         session.id,
@@ -132,19 +135,12 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
         files=found.files,
         size_bytes=found.size_bytes,
         packed_bytes=found.packed_bytes,
-        ratio=_ratio(found.packed_bytes, found.size_bytes),
+        ratio=ratio(found.packed_bytes, found.size_bytes),
         records=found.main.records,
         sha256=found.main.digest,
         removed=True,
         was_archived=found.was_archived,
     )
-
-
-def _keep_up(session: Session, log: LogFile) -> None:
-    """Update the kept copy of a log, which replaces it if its home is lost."""
-    name = os.path.relpath(log.path, log.home).replace(os.sep, "/")
-    if name in Catalogue.of_home(log.home).current:
-        keep((log.home,), sessions=frozenset({session.id}))
 
 
 def _archive_by_copies(session: Session, log: LogFile, *, remove: bool) -> Archived:
@@ -158,7 +154,7 @@ def _archive_by_copies(session: Session, log: LogFile, *, remove: bool) -> Archi
         files=len(work.names),
         size_bytes=size_bytes,
         packed_bytes=packed_bytes,
-        ratio=_ratio(packed_bytes, size_bytes),
+        ratio=ratio(packed_bytes, size_bytes),
         records=fact.records,
         sha256=fact.sha256,
         removed=work.is_removed,
@@ -221,10 +217,6 @@ def _main(session: Session) -> LogFile:
     return session.main_logs[-1]
 
 
-def _ratio(packed_bytes: int, size_bytes: int) -> float | None:
-    return round(packed_bytes / size_bytes, 4) if size_bytes else None
-
-
 # A flat store's files with the same id are another session's.
 _NOT_FLAT: Final = frozenset({"projects", "todos", *OF_SESSIONS})
 
@@ -261,7 +253,7 @@ class KeptArchiver:
                     held.enter_context(locked(Spot(log.path.parent, log.path.name)))
             for is_last in (False, True):
                 kept = keep((self._home,), sessions=frozenset({self._session.id, None}))
-                self._look_again()
+                vars(self).pop("_belongings", None)  # There are new copies.
                 with lock_mirror(self._place), typed(self._place):
                     found = self._proved(kept, is_last=is_last)
                     if found is not None:
@@ -312,9 +304,6 @@ class KeptArchiver:
             and (is_flat or each.home_name.partition("/")[0] in _NOT_FLAT)
         ]
 
-    def _look_again(self) -> None:
-        self.__dict__.pop("_belongings", None)
-
     def _refuse_to_remove(self) -> None:
         session = self._session
         refuse_unreadable(self._belongings.unseen)
@@ -323,13 +312,13 @@ class KeptArchiver:
         mains = sorted({str(log.path) for log in own if log.home == self._home})
         if len(mains) > 1:
             raise UsageError(
-                f"session {session.id} lies in several places: {', '.join(mains)}",
+                f"session {session.id} is in several places: {', '.join(mains)}",
                 hint="remove the copies that you do not want first",
             )
         for log in session.main_logs:
             if log.compression is not None and not log.is_kept:
                 raise UsageError(
-                    f"{log.path} is compressed already, where it lies",
+                    f"{log.path} is compressed already",
                     hint=f"turnlog unarchive {session.id} unpacks it; then archive it",
                 )
         left = self._belongings.left_alone(session.id)
@@ -348,11 +337,20 @@ class KeptArchiver:
         files = self.files_in_home
         proofs: dict[str, Comparison] = {}
         doubts: dict[str, BrokenCopy] = {}
-        for good in files:
+        for file in files:
             try:
-                proofs[good.name] = self._prove(good, catalogue, kept)
+                proof = compare_kept(file, self._home, catalogue)
             except BrokenCopy as error:
-                doubts[good.name] = error
+                doubts[file.name] = error
+                continue
+            if proof is None:
+                reasons = (each.reason for each in kept.problems if str(each.path) == file.path)
+                raise WriteFailed(
+                    f"no copy of {file.path} could be made: {next(reasons, 'it is new')}",
+                    path=file.path,
+                    hint="try again; nothing was removed",
+                )
+            proofs[file.name] = proof
         if doubts and is_last:
             raise next(iter(doubts.values()))
         if doubts:
@@ -366,32 +364,21 @@ class KeptArchiver:
         refuse_if_opened(self._session.id, self._session.logs, (self._home,))
         journal().archive(self._session.id, fact)
         if self._remove:
-            for good in sorted(files, key=lambda each: not each.is_main_log):
-                self._remove_original(good, proofs[good.name])
+            for file in sorted(files, key=lambda each: not each.is_main_log):
+                self._remove_original(file, proofs[file.name])
         return fact
 
-    def _remove_original(self, good: SessionFile, proof: Comparison) -> None:
+    def _remove_original(self, file: SessionFile, proof: Comparison) -> None:
         try:
-            remove_compared(Spot(self._root, good.name), proof)
+            remove_compared(Spot(self._root, file.name), proof)
+        except LogError:
+            raise
         except OSError as error:
-            if isinstance(error, LogError):
-                raise
             raise WriteFailed(
-                f"{good.path} cannot be removed: {(error.strerror or str(error)).lower()}",
-                path=good.path,
+                f"{file.path} cannot be removed: {(error.strerror or str(error)).lower()}",
+                path=file.path,
                 hint="the session is archived; archive it again to remove what is left",
             ) from None
-
-    def _prove(self, good: SessionFile, catalogue: Catalogue, kept: KeepRun) -> Comparison:
-        proof = compare_kept(good, self._home, catalogue)
-        if proof is None:
-            why = next((each.reason for each in kept.problems if str(each.path) == good.path), "")
-            raise WriteFailed(
-                f"no copy of {good.path} could be made: {why or 'it came just now'}",
-                path=good.path,
-                hint="try again; nothing was removed",
-            )
-        return proof
 
     def _new_fact(self, catalogue: Catalogue, proofs: dict[str, Comparison]) -> ArchivedFact:
         digest, size_bytes, packed_bytes, records = sha256(), 0, 0, 0
@@ -411,7 +398,7 @@ class KeptArchiver:
             home=os.fspath(self._root),
             size_bytes=own_bytes(self._session) if is_shared else size_bytes,
             packed_bytes=packed_bytes,
-            compression_ratio=round(packed_bytes / size_bytes, 4) if size_bytes else None,
+            compression_ratio=ratio(packed_bytes, size_bytes),
             sha256=digest.hexdigest(),
             records=sum(1 for _ in self._session.items()) if is_shared else records,
             removed=self._remove,
@@ -436,7 +423,7 @@ def own_bytes(session: Session) -> int:
 
 def _name_in_home(home: Home, path: Path) -> str:
     """Return the name in its home of a log, or of a kept copy's file."""
-    place, lies = kept_place(home), Path(os.path.abspath(path))
-    if lies.is_relative_to(place):
-        return name_of_copy(lies.relative_to(place).as_posix())
-    return lies.relative_to(os.path.abspath(home)).as_posix()
+    place, whole = kept_place(home), Path(os.path.abspath(path))
+    if whole.is_relative_to(place):
+        return name_of_copy(whole.relative_to(place).as_posix())
+    return whole.relative_to(os.path.abspath(home)).as_posix()

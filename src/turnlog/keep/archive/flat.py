@@ -73,6 +73,11 @@ class FlatArchive(NamedTuple):
     was_archived: bool
 
 
+def ratio(packed_bytes: int, size_bytes: int) -> float | None:
+    """Return the compressed size divided by the original size; None for an empty file."""
+    return round(packed_bytes / size_bytes, 4) if size_bytes else None
+
+
 def place_of(log: Path) -> Path:
     """Return the flat store of a log or archive."""
     return log.parent.parent if log.parent.name == COMPRESSED else log.parent
@@ -86,16 +91,13 @@ def archive_flat(directory: Path, session_id: str, when_held: Callable[[], None]
 
     *when_held* is called while its logs are locked; it raises if the session must stay.
     """
-    with hold_directory(directory / COMPRESSED):
-        return _archive(directory, session_id, when_held)
-
-
-def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) -> FlatArchive:
-    _sweep(directory, session_id)
-    main = FlatFile(f"{session_id}.jsonl", f"{COMPRESSED}/{session_id}.jsonl.gz")
-    files = [*_side_files(directory, session_id), main]
-    plain = [each for each in files if Spot(directory, each.plain).status() is not None]
-    with contextlib.ExitStack() as held, typed(directory / main.packed):
+    with contextlib.ExitStack() as held:
+        held.enter_context(hold_directory(directory / COMPRESSED))
+        _sweep(directory, session_id)
+        main = FlatFile(f"{session_id}.jsonl", f"{COMPRESSED}/{session_id}.jsonl.gz")
+        files = [*_side_files(directory, session_id), main]
+        plain = [each for each in files if Spot(directory, each.plain).status() is not None]
+        held.enter_context(typed(directory / main.packed))
         for each in plain:
             if looks_like_log(each.plain.rpartition("/")[2]):
                 held.enter_context(locked(Spot(directory, each.plain)))
@@ -111,7 +113,7 @@ def _archive(directory: Path, session_id: str, when_held: Callable[[], None]) ->
         if known is not None:
             # A registry rebuilt meanwhile still saw the log.
             _write_down(directory, meta, live)
-    _remove_directories(directory, session_id)
+        _remove_directories(directory, session_id)
     return found
 
 
@@ -157,11 +159,10 @@ def _meta(directory: Path, session_id: str, found: FlatArchive) -> tuple[Meta, L
     live = LiveMeta(directory, session_id)
     live.refresh()
     packed_bytes = os.stat(directory / COMPRESSED / f"{session_id}.jsonl.gz").st_size
-    size = found.main.size_bytes
     meta = replace(
         live.meta(),
         is_archived=True,
-        compression_ratio=round(packed_bytes / size, 4) if size else None,
+        compression_ratio=ratio(packed_bytes, found.main.size_bytes),
         digest=found.main.digest,
         record_count=found.main.records,
     )
@@ -204,32 +205,29 @@ def unarchive_flat(directory: Path, session_id: str, archive: Path | None) -> in
 
     Returns how many there were.
     """
-    with hold_directory(directory / COMPRESSED):
-        return _unarchive(directory, session_id, archive)
-
-
-def _unarchive(directory: Path, session_id: str, archive: Path | None) -> int:
-    _sweep(directory, session_id)
-    files = [
-        FlatFile(_plain_name(each), each) for each in _packed_side_files(directory, session_id)
-    ]
-    left = directory / COMPRESSED / f"{session_id}.jsonl.gz"
-    archive = archive or left
-    if os.path.lexists(archive):  # Otherwise another process was faster.
-        packed = archive.relative_to(directory).as_posix()
-        files.append(FlatFile(f"{session_id}.jsonl", packed))
+    archive = archive or directory / COMPRESSED / f"{session_id}.jsonl.gz"
     main = Spot(directory, f"{session_id}.jsonl")
-    with typed(main.path), locked(main):
-        for each in files:
-            is_main = each.plain == main.name
-            digest = _digest_known(directory, session_id) if is_main else None
-            _unpack(directory, each, digest)
-        # Before the archive is removed: the metadata must not describe a missing archive.
-        if files:
-            _write_down_unpacked(directory, session_id)
-        for each in reversed(files):
-            _remove_packed(directory, each)
-    _remove_directories(directory, session_id)
+    with hold_directory(directory / COMPRESSED):
+        _sweep(directory, session_id)
+        files = [
+            FlatFile(_plain_name(each), each) for each in _packed_side_files(directory, session_id)
+        ]
+        if os.path.lexists(archive):  # Otherwise another process was faster.
+            files.append(FlatFile(main.name, archive.relative_to(directory).as_posix()))
+        with typed(main.path), locked(main):
+            for each in files:
+                is_main = each.plain == main.name
+                digest = _digest_known(directory, session_id) if is_main else None
+                _unpack(directory, each, digest)
+            # Before the archive is removed: the metadata must not describe a missing archive.
+            live = LiveMeta(directory, session_id)
+            with contextlib.suppress(NotFound):  # Its log is lost, and only subagents' are left.
+                if files:
+                    live.refresh()
+                    _write_down(directory, live.meta(), live)
+            for each in reversed(files):
+                _remove_packed(directory, each)
+        _remove_directories(directory, session_id)
     return len(files)
 
 
@@ -241,14 +239,6 @@ def unpack_in_place(archive: Path) -> int:
         _unpack(archive.parent, file, None)
         _remove_packed(archive.parent, file)
     return 1
-
-
-def _write_down_unpacked(directory: Path, session_id: str) -> None:
-    """Update the metadata and the registry from the restored log."""
-    live = LiveMeta(directory, session_id)
-    with contextlib.suppress(NotFound):  # Its log is lost, and only subagents' are left.
-        live.refresh()
-        _write_down(directory, live.meta(), live)
 
 
 def is_archive_present(directory: Path, session_id: str) -> bool:
@@ -361,6 +351,6 @@ def _sweep(directory: Path, session_id: str) -> None:
 
 def _different(path: Path) -> UsageError:
     return UsageError(
-        f"a different file lies at {path}",
+        f"a different file exists at {path}",
         hint="move it away first; nothing is overwritten, and the archive stays",
     )

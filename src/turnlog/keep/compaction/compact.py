@@ -15,12 +15,12 @@ agent programs do not follow blobs and would resume the session without them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
@@ -41,12 +41,13 @@ from turnlog.storage.blobs import Blob, blob_of, blob_place, whole_line
 from turnlog.storage.logger import logger
 from turnlog.storage.reader import Placed, Reader
 from turnlog.storage.replace import Locked, chunks, failed, locked
-from turnlog.storage.sources import LINE_CAP, PlainSource, open_regular
+from turnlog.storage.sources import LINE_CAP, PlainSource, opened_regular
 from turnlog.storage.system import read_at
 from turnlog.storage.writer import LOCK_TIMEOUT
 
-_WAIT: Final = "compact it when it has ended"
-# The rule most likely to be noticed is dropped first.
+WAIT: Final = "compact it when it has ended"
+T = TypeVar("T")
+# The rule most likely to have changed a view is dropped first.
 _LEFT_OUT_FIRST: Final = (Rule.ECHOES, Rule.DUPLICATES, Rule.STATES, Rule.BLOBS)
 
 
@@ -130,20 +131,33 @@ def compact(
     own = os.path.realpath(turnlog_home())
     may_move = os.path.realpath(logs[0].home) == own if blobs is None else blobs
     rules = (*LOSSLESS, Rule.BLOBS) if may_move else LOSSLESS
-    done = Compaction(session=session.id, blobs=may_move)
-    for log in logs:
+
+    def compacted(log: LogFile) -> CompactedLog:
         work = _LogCompaction(session, log, rules, blob_bytes, cap)
+        return work.rewrite(lock_timeout) if write else work.plan()
+
+    done = Compaction(session=session.id, blobs=may_move)
+    done.logs = each_log(logs, compacted, "compaction")
+    done.written = any(log.written for log in done.logs)
+    if done.written and logs[0].format.has_registry:
+        live = LiveMeta(logs[0].path.parent, session.id)
+        live.refresh()
+        write_meta(live.directory, live.meta())
+        update_registry(live.directory, live.meta())
+    return done
+
+
+def each_log(logs: Sequence[LogFile], work: Callable[[LogFile], T], what: str) -> list[T]:
+    """Return the results of *work* on *logs*; a subagent's log may vanish meanwhile."""
+    done = []
+    for log in logs:
         try:
-            done.logs.append(work.rewrite(lock_timeout) if write else work.plan())
+            done.append(work(log))
         except NotFound:
             if log is logs[0]:
                 raise
-            continue  # A subagent's log that vanished meanwhile.
         except OSError as error:
-            raise failed(error, "compaction", log.path) from None
-    done.written = any(log.written for log in done.logs)
-    if done.written and logs[0].format.has_registry:
-        _update_caches(logs[0].path.parent, session.id)
+            raise failed(error, what, log.path) from None
     return done
 
 
@@ -166,28 +180,32 @@ class _LogCompaction:
 
     def plan(self) -> CompactedLog:
         """Return what there is to do."""
-        fd = open_regular(self.log.path)
-        try:
+        with opened_regular(self.log.path) as fd:
             size = os.fstat(fd).st_size
             self._note(self._changes(fd, size), size)
-        finally:
-            os.close(fd)
         return self.done
 
     def rewrite(self, lock_timeout: float | None) -> CompactedLog:
         """Do it, if there is something to gain."""
         with locked(self.log.path, lock_timeout) as held:
-            refuse_opened(self.session, self.log.path)
+            refuse_if_written(self.session.id, self.log.path, hint=WAIT)
             try:
                 while changes := self._changes(held.fd, held.size_bytes):
-                    changed = self._make(held, changes)
+                    fd = held.make_fresh(self._pieces(held, changes), "the compacted copy of")
+                    try:
+                        changed = self._compare(held, fd, os.fstat(fd).st_size, changes)
+                    finally:
+                        os.close(fd)
                     if not changed:
                         held.keep_original()
                         held.take_place()
                         self.done.written = True
                         self.done.original = str(held.original)
                         break
-                    self._leave_out(changes, changed)
+                    applied = {change.rule for change in changes}
+                    rule = next(rule for rule in _LEFT_OUT_FIRST if rule in applied)
+                    self.rules.remove(rule)
+                    self.done.left_out.append(LeftOut(rule, changed))
                     held.fresh.unlink()
             finally:
                 if not held.is_replaced:
@@ -208,14 +226,6 @@ class _LogCompaction:
             blob_bytes=self.blob_bytes,
         )
         return found if sum(each.saved_bytes - each.blob_bytes for each in found) > 0 else []
-
-    def _make(self, held: Locked, changes: list[LineChange]) -> list[str]:
-        """Write the new log next to the old one; return the views in which they differ."""
-        fd = held.make_fresh(self._pieces(held, changes), "the compacted copy of")
-        try:
-            return self._compare(held, fd, os.fstat(fd).st_size, changes)
-        finally:
-            os.close(fd)
 
     def _pieces(self, held: Locked, changes: list[LineChange]) -> Iterator[bytes]:
         """Yield the new log: the old one without removed lines, and with stubs for moved ones."""
@@ -258,13 +268,6 @@ class _LogCompaction:
         before = view(held.path, partial(self._reader, held.fd, held.size_bytes))
         after = view(held.fresh, partial(self._reader, fd, size))
         return differences(before, after, len(dropped))
-
-    def _leave_out(self, changes: list[LineChange], views: list[str]) -> None:
-        """Drop the rule that is most likely to have changed a view."""
-        applied = {change.rule for change in changes}
-        rule = next(rule for rule in _LEFT_OUT_FIRST if rule in applied)
-        self.rules.remove(rule)
-        self.done.left_out.append(LeftOut(rule, views))
 
     def _note(self, changes: Iterable[LineChange], size_bytes: int) -> None:
         savings: dict[Rule, Saving] = {}
@@ -317,20 +320,7 @@ def plain_logs(session: Session) -> list[LogFile]:
 
 def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:
     """Raise if *session* is running."""
-    refuse_if_program_runs(session.id, {log.home for log in session.logs}, hint=_WAIT)
+    refuse_if_program_runs(session.id, {log.home for log in session.logs}, hint=WAIT)
     for log in logs:
         with suppress(NotFound):
-            refuse_opened(session, log.path)
-
-
-def refuse_opened(session: Session, path: Path) -> None:
-    """Raise if the log at *path* has an open writer; under its lock, that stays true."""
-    refuse_if_written(session.id, path, hint=_WAIT)
-
-
-def _update_caches(directory: Path, session_id: str) -> None:
-    """Update the caches of a flat store from the log."""
-    live = LiveMeta(directory, session_id)
-    live.refresh()
-    write_meta(directory, live.meta())
-    update_registry(directory, live.meta())
+            refuse_if_written(session.id, log.path, hint=WAIT)

@@ -22,13 +22,13 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct, field
 
-from turnlog.errors import NotFound
 from turnlog.formats import LogFile
-from turnlog.keep.compaction.compact import plain_logs, refuse_opened, refuse_running
+from turnlog.keep.compaction.compact import WAIT, each_log, plain_logs, refuse_running
+from turnlog.keep.running import refuse_if_written
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import STUB, whole_line
-from turnlog.storage.replace import Locked, chunks, failed, locked
-from turnlog.storage.sources import LINE_CAP, open_regular
+from turnlog.storage.replace import Locked, chunks, locked
+from turnlog.storage.sources import LINE_CAP, opened_regular
 from turnlog.storage.system import read_at
 from turnlog.storage.writer import LOCK_TIMEOUT
 
@@ -101,19 +101,13 @@ def undo(
     logs = plain_logs(session)
     if write:
         refuse_running(session, logs)
-    done = CompactionUndo(session=session.id)
-    for log in logs:
+
+    def undone(log: LogFile) -> UndoneLog:
         work = _LogUndo(session, log, cap)
-        try:
-            done.logs.append(work.put_back(lock_timeout) if write else work.plan())
-        except NotFound:
-            if log is logs[0]:
-                raise
-            continue  # A subagent's log that vanished meanwhile.
-        except OSError as error:
-            raise failed(error, "undoing", log.path) from None
-    done.written = any(log.written for log in done.logs)
-    return done
+        return work.put_back(lock_timeout) if write else work.plan()
+
+    found = each_log(logs, undone, "undoing")
+    return CompactionUndo(session=session.id, written=any(log.written for log in found), logs=found)
 
 
 class _LogUndo:
@@ -126,15 +120,13 @@ class _LogUndo:
         self.done = UndoneLog(path=str(log.path), agent_id=log.agent_id, size_bytes=0)
 
     def plan(self) -> UndoneLog:
-        fd = open_regular(self.path)
-        with ExitStack() as opened:
-            opened.callback(os.close, fd)
+        with opened_regular(self.path) as fd, ExitStack() as opened:
             self._gather(opened, fd, os.fstat(fd).st_size)
         return self.done
 
     def put_back(self, lock_timeout: float | None) -> UndoneLog:
         with locked(self.path, lock_timeout) as held, ExitStack() as opened:
-            refuse_opened(self.session, self.path)
+            refuse_if_written(self.session.id, self.path, hint=WAIT)
             ranges = self._gather(opened, held.fd, held.size_bytes)
             if self.done.needed:
                 self._make(held, ranges)
@@ -147,8 +139,7 @@ class _LogUndo:
         ranges = [_Range(fd, 0, size)]
         lines = list(_lines(ranges))
         for original in _originals(self.path):
-            other = open_regular(original)
-            opened.callback(os.close, other)
+            other = opened.enter_context(opened_regular(original))
             content = _Range(other, 0, os.fstat(other).st_size)
             theirs = list(_lines([content]))
             known = _belongs(theirs, lines)
@@ -179,7 +170,9 @@ class _LogUndo:
         fd = held.make_fresh(self._pieces(ranges), what)
         try:
             now = _lines([_Range(held.fd, 0, held.size_bytes)])
-            if not _is_within(now, _lines([_Range(fd, 0, os.fstat(fd).st_size)])):
+            new = _lines([_Range(fd, 0, os.fstat(fd).st_size)])
+            # Each line must be in the new log, in the same order.
+            if not all(any(line.key == other.key for other in new) for line in now):
                 raise held.unproved(what)
         finally:
             os.close(fd)
@@ -251,11 +244,6 @@ def _beginning_with(lines: Sequence[_UndoLine], ranges: Sequence[_Range]) -> lis
         if each.fd == first.fd and each.start <= first.start < each.end:
             return [each._replace(start=first.start), *ranges[number + 1 :]]
     raise AssertionError
-
-
-def _is_within(lines: Iterable[_UndoLine], others: Iterator[_UndoLine]) -> bool:
-    """Return whether all of *lines* are among *others*, in the same order."""
-    return all(any(line.key == other.key for other in others) for line in lines)
 
 
 def _lines(ranges: Iterable[_Range]) -> Iterator[_UndoLine]:

@@ -133,17 +133,14 @@ def keep(
 class _Steps:
     """The progress of a run."""
 
-    def __init__(self, tell: Progress | None) -> None:
-        self._tell = tell
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
         self.done = self.total = 0
-
-    def expect(self, count: int) -> None:
-        self.total += count
 
     def take(self, count: int) -> None:
         self.done += count
-        if self._tell is not None:
-            self._tell(self.done, self.total)
+        if self._progress is not None:
+            self._progress(self.done, self.total)
 
 
 class _Room:
@@ -199,7 +196,7 @@ def _keep_home(look: _HomeListing, run: KeepRun, *, steps: _Steps, room: _Room) 
     place, files, sessions = look.place, look.files, look.sessions
     catalogue = Catalogue.load(place)
     todo = list(changed_files(files, catalogue, sessions))
-    steps.expect(sum(file.size_bytes for file in todo))
+    steps.total += sum(file.size_bytes for file in todo)
     try:
         if files or not place.joinpath(HOME).exists():
             note_home(place, os.path.realpath(look.home))
@@ -227,9 +224,9 @@ def _keep_home(look: _HomeListing, run: KeepRun, *, steps: _Steps, room: _Room) 
             catalogue.save()
         if sessions is None and room.is_enough:
             note_run(place, datetime.now(UTC))
+    except LogError:
+        raise
     except OSError as error:
-        if isinstance(error, LogError):
-            raise
         raise failure(error, place) from None
 
 
@@ -349,7 +346,11 @@ def _take(
             run.problems.append(Problem(one.target, f"it was made anew: {one.damage}"))
         elif one.replaces is not None:
             run.begun_anew.append(file.path)
-            _compare_generations(catalogue, file.name)
+            if read_name(file.name.rpartition("/")[2]) is not None:
+                # While the earlier contents are known: a rewritten log may have lost records.
+                is_whole = has_every_record(catalogue, file.name)
+                kept = structs.replace(catalogue.current[file.name], is_whole=is_whole)
+                catalogue.current[file.name] = kept
             held = _drop_held(catalogue, file.name)
             root = catalogue.root_of(file.name)
             contained += [generation_copy(root, each, file.name) for each in held]
@@ -370,14 +371,6 @@ def _drop_held(catalogue: Catalogue, name: str) -> list[int]:
     return held
 
 
-def _compare_generations(catalogue: Catalogue, name: str) -> None:
-    """Note whether a rewritten log lost records, while its earlier contents are known."""
-    if read_name(name.rpartition("/")[2]) is None:
-        return
-    kept = catalogue.current[name]
-    catalogue.current[name] = structs.replace(kept, is_whole=has_every_record(catalogue, name))
-
-
 def is_main_log(name: str) -> bool:
     """Return whether the file *name* of a home is a session's main log, by its name."""
     log = read_name(name.rpartition("/")[2])
@@ -385,18 +378,15 @@ def is_main_log(name: str) -> bool:
 
 
 def owner_of_file(file: HomeFile) -> str | None:
-    """Return the session of a file, by its name or, if necessary, its records."""
-    return owner_of(file.name) or _owner(file)
+    """Return the session of a file, by its name.
 
-
-def _owner(file: HomeFile) -> str | None:
-    """Return the session of a subagent's log, or its metadata, next to the sessions.
-
-    Only its records name it.
+    Of a subagent's log next to the sessions, and of its metadata, only the records name it.
     """
+    owner = owner_of(file.name)
     directory, _, name = file.name.rpartition("/")
-    if not name.startswith("agent-") or not name.endswith((".jsonl", ".meta.json")):
-        return None
+    is_subagent = name.startswith("agent-") and name.endswith((".jsonl", ".meta.json"))
+    if owner or not is_subagent:
+        return owner
     if directory.count("/") != 1 or not directory.startswith("projects/"):
         return None
     log = file.path.removesuffix(".meta.json").removesuffix(".jsonl") + ".jsonl"

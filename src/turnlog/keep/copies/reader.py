@@ -51,6 +51,7 @@ from turnlog.storage.sources import (
     open_error,
     open_regular,
     open_source,
+    opened_regular,
 )
 from turnlog.storage.system import read_at
 
@@ -111,15 +112,12 @@ def readable_parts(path: Path) -> Iterator[bytes]:
 
     Without a table, that is everything before the first damage.
     """
-    fd = open_regular(path)
-    try:
+    with opened_regular(path) as fd:
         table = read_table(fd)
         if table is None:
             yield from leading_frames(fd)
             return
         left = table.size_bytes if table.is_ours else _most_bytes(fd)
-    finally:
-        os.close(fd)
     source = open_source(path)
     try:
         while left > 0 and (data := source.read(min(left, _READ_BYTES))):
@@ -219,7 +217,7 @@ def _opened(path: Path) -> Iterator[tuple[int, FrameTable]]:
     try:
         table = read_table(fd)
         if table is None:
-            raise _broken(path, "it has no table of frames: it was cut short, or is something else")
+            raise _broken(path, "it has no table of frames: it is truncated, or something else")
         yield fd, table
     finally:
         os.close(fd)
@@ -289,7 +287,7 @@ def check_copy(path: Path, proof: Comparison, name: str) -> None:
 
 
 def unpacked(path: Path, *, tee: Callable[[bytes], object] | None = None) -> Content:
-    """Yield the contents of a compressed file; raise BrokenCopy if anything is wrong."""
+    """Decompress a file and return its contents; raise BrokenCopy if anything is wrong."""
     source = open_source(path)
     if isinstance(source, PlainSource):
         source.close()
@@ -305,36 +303,24 @@ def unpacked(path: Path, *, tee: Callable[[bytes], object] | None = None) -> Con
 
 def is_prefix(packed: Path, plain: Path, *, is_blob: bool) -> bool:
     """Return whether a log still begins with its archive; raise BrokenCopy if that is damaged."""
-    fd = open_regular(plain)
-    at = 0
+    with os.fdopen(open_regular(plain), "rb") as file:
 
-    def compare(data: bytes) -> None:
-        nonlocal at
-        if _read(fd, len(data), at) != data:
-            raise _Differs
-        at += len(data)
+        def compare(data: bytes) -> None:
+            if file.read(len(data)) != data:
+                raise _Differs
 
-    try:
-        if is_blob:
-            content_of(PlainSource(open_regular(packed), 0), "", tee=compare)
-        else:
-            unpacked(packed, tee=compare)
-        return not is_blob or at == os.fstat(fd).st_size
-    except _Differs:
-        return False
-    finally:
-        os.close(fd)
+        try:
+            if is_blob:
+                content_of(PlainSource(open_regular(packed), 0), "", tee=compare)
+            else:
+                unpacked(packed, tee=compare)
+        except _Differs:
+            return False
+        return not is_blob or not file.read(1)
 
 
 class _Differs(Exception):
     """Two files have different contents."""
-
-
-def _read(fd: int, size: int, offset: int) -> bytes:
-    data = b""
-    while len(data) < size and (piece := read_at(fd, size - len(data), offset + len(data))):
-        data += piece
-    return data
 
 
 def broken(path: Path, why: str) -> BrokenCopy:

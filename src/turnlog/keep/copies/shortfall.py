@@ -19,12 +19,12 @@ from msgspec import Struct
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, LogFile
 from turnlog.formats.kept_copies import kept_place
-from turnlog.keep.catalog import Catalogue, KeptFile
+from turnlog.keep.catalog import Catalogue
 from turnlog.keep.compaction.rules import SAID_BY
 from turnlog.keep.copies.reader import Copy, describe_copy, file_begins_with
 from turnlog.records.record import Progress, Record
 from turnlog.storage.reader import Placed, Reader
-from turnlog.storage.sources import open_regular
+from turnlog.storage.sources import opened_regular
 
 
 class Shortfall(Struct, frozen=True, kw_only=True):
@@ -49,8 +49,7 @@ class Contents(Struct):
         found = cls(set(), set(), set())
         for item in items:
             if isinstance(item, Placed):
-                record = item.record
-                name = identity(record)
+                record, name = item.record, identity(item.record)
                 found.everything.add(name)
                 if type(record) in SAID_BY:
                     found.states.add(record.type)
@@ -109,24 +108,16 @@ class Shortfalls:
         newest = catalogue.current.get(name)
         if newest is None:
             return name not in catalogue.older
-        if newest.is_injured:
-            return False
-        if name in catalogue.older and not newest.is_whole:
+        if newest.is_injured or (name in catalogue.older and not newest.is_whole):
             return False
         status = os.stat(path)
         if status.st_size < newest.size_bytes:
             return False
         stamp = status.st_size, status.st_mtime_ns
-        is_same = stamp == (newest.size_bytes, newest.mtime_ns)
-        return (is_same and not is_suspect) or _begins_with(path, newest)
-
-
-def _begins_with(path: Path, kept: KeptFile) -> bool:
-    fd = open_regular(path)
-    try:
-        return file_begins_with(fd, kept)
-    finally:
-        os.close(fd)
+        if stamp == (newest.size_bytes, newest.mtime_ns) and not is_suspect:
+            return True
+        with opened_regular(path) as fd:
+            return file_begins_with(fd, newest)
 
 
 def _shortfall(path: Path, catalogue: Catalogue, name: str) -> Shortfall | None:

@@ -7,7 +7,7 @@ Nothing is changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from msgspec import Struct
 from turnlog.errors import UsageError
 from turnlog.formats import Home, Problem, all_homes
 from turnlog.formats.format import CleanupPeriod
-from turnlog.formats.home_files import HomeFile, home_files, owner_of
+from turnlog.formats.home_files import home_files, owner_of
 from turnlog.formats.kept_copies import kept_place
-from turnlog.formats.settings_changes import Kind, State, Step
+from turnlog.formats.settings_changes import Kind, State
 from turnlog.keep.catalog import Catalogue, find_copy, kept_homes, last_run_at
 from turnlog.keep.copies.keep import changed_files, is_main_log, owner_of_file
 from turnlog.keep.retention.agent_cleanup import Loss, cleanup_period, losses
@@ -101,9 +101,20 @@ def keep_status(
         periods += [period] if period is not None else []
         found.append(_home_status(home, period, problems))
     there = [home for home in homes if os.path.isdir(home)]
-    messages = list(_messages(periods, problems))
+    messages = [f"{each.where}: {each.reason}" for period in periods for each in period.problems]
+    messages += [f"{problem.path}: {problem.reason}" for problem in problems]
     try:
-        installed = [_installed(step) for step in install_steps(named)]
+        installed = [
+            Installed(
+                kind=step.kind,
+                place=step.place,
+                state=step.state,
+                command=step.command,
+                reason=step.reason,
+                notes=list(step.notes),
+            )
+            for step in install_steps(named)
+        ]
     except UsageError as error:
         installed = []
         messages.append(error.message)
@@ -113,17 +124,6 @@ def keep_status(
         within_days=within_days,
         installed=installed,
         problems=messages,
-    )
-
-
-def _installed(step: Step) -> Installed:
-    return Installed(
-        kind=step.kind,
-        place=step.place,
-        state=step.state,
-        command=step.command,
-        reason=step.reason,
-        notes=list(step.notes),
     )
 
 
@@ -150,7 +150,7 @@ def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Proble
         packed_bytes=sum(kept.packed_bytes for kept in (*current, *older)),
         older=len(older),
         missing=len(missing),
-        behind_sessions=len(_owners(behind) - subagents),
+        behind_sessions=len({owner_of_file(file) for file in behind} - {None, *subagents}),
         behind_files=len(behind),
         behind_bytes=sum(file.size_bytes for file in behind),
         last_run_at=last_run_at(kept_place(home)),
@@ -163,14 +163,3 @@ def _is_subagent(home: Home, name: str) -> bool:
     """Return whether a log named like a session's is a subagent's, by its copy if it is gone."""
     path = home.path / name
     return is_subagent_log(path if path.is_file() else find_copy(kept_place(home), name))
-
-
-def _owners(files: Iterable[HomeFile]) -> set[str | None]:
-    return {owner_of_file(file) for file in files} - {None}
-
-
-def _messages(periods: Iterable[CleanupPeriod], problems: Iterable[Problem]) -> Iterable[str]:
-    for period in periods:
-        yield from (f"{each.where}: {each.reason}" for each in period.problems)
-    for problem in problems:
-        yield f"{problem.path}: {problem.reason}"

@@ -14,9 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
-
-from msgspec import Struct
+from typing import Final, NamedTuple
 
 from turnlog.errors import LogError
 from turnlog.formats import Home
@@ -51,7 +49,12 @@ def watch(
     on_run(keep(homes, progress=progress))
     pace = Pace()
     is_time, look_at = False, 0.0
-    for is_changed in changes(homes, stop=stop, poll=poll, matters=_is_not_our_own):
+    copies = os.path.join(kept_root(), "")
+
+    def is_not_our_own(path: str) -> bool:
+        return not path.startswith(copies)
+
+    for is_changed in changes(homes, stop=stop, poll=poll, matters=is_not_our_own):
         is_time |= is_changed
         began = time.monotonic()
         if is_time and began >= look_at:
@@ -62,7 +65,7 @@ def watch(
             _keep_some(homes, sessions, pace, on_run, on_failure)
     # Everything once more, including what was still resting.
     last = keep(homes)
-    if _is_worth_telling(last):
+    if last.copied or last.problems:
         on_run(last)
 
 
@@ -77,7 +80,7 @@ def stale(homes: Sequence[Home]) -> dict[str | None, Stamp]:
     return found
 
 
-class _Waiting(Struct):
+class _Waiting(NamedTuple):
     """Something that changed and is not kept yet."""
 
     stamp: Stamp
@@ -85,13 +88,13 @@ class _Waiting(Struct):
     last: float
 
 
-class _Kept(Struct):
-    """The result of the last copy of something."""
+class _Kept(NamedTuple):
+    """The result of the last copy of something; by default, it was never copied."""
 
-    stamp: Stamp
+    stamp: Stamp | None = None
     """Its state then. What could not be kept is not tried again until it changes."""
-    took: float
-    rested: float
+    took: float = 0.0
+    rested: float = 0.0
 
 
 class Pace:
@@ -105,9 +108,9 @@ class Pace:
         """Set what is not kept now; everything else needs no keeping."""
         waiting = {}
         for owner, stamp in changed.items():
-            known, kept = self._waiting.get(owner), self._kept.get(owner)
+            known = self._waiting.get(owner)
             if known is None:
-                if kept is not None and kept.stamp == stamp:
+                if self._last(owner).stamp == stamp:
                     continue
                 known = _Waiting(stamp, now, now)
             elif known.stamp != stamp:
@@ -118,7 +121,7 @@ class Pace:
     def due(self, now: float) -> Iterator[Sessions]:
         """Return what to keep now: quick ones together, slow ones one by one."""
         ready = [owner for owner in self._waiting if self._due_at(owner) <= now]
-        light = frozenset(owner for owner in ready if self._took(owner) < _LIGHT_SECONDS)
+        light = frozenset(owner for owner in ready if self._last(owner).took < _LIGHT_SECONDS)
         if light:
             yield light
         yield from (frozenset({owner}) for owner in ready if owner not in light)
@@ -136,13 +139,12 @@ class Pace:
             self._kept[owner] = _Kept(0, took, now + max(REST * took, FAILED_REST_SECONDS))
 
     def _due_at(self, owner: str | None) -> float:
-        waiting, kept = self._waiting[owner], self._kept.get(owner)
+        waiting = self._waiting[owner]
         calm = min(waiting.last + QUIET_SECONDS, waiting.since + LONGEST_SECONDS)
-        return calm if kept is None else max(calm, kept.rested)
+        return max(calm, self._last(owner).rested)
 
-    def _took(self, owner: str | None) -> float:
-        kept = self._kept.get(owner)
-        return kept.took if kept is not None else 0.0
+    def _last(self, owner: str | None) -> _Kept:
+        return self._kept.get(owner, _Kept())
 
 
 def _keep_some(
@@ -162,14 +164,5 @@ def _keep_some(
         return
     now = time.monotonic()
     pace.kept(sessions, now, now - began)
-    if _is_worth_telling(run):
+    if run.copied or run.problems:
         on_run(run)
-
-
-def _is_worth_telling(run: KeepRun) -> bool:
-    return bool(run.copied or run.problems)
-
-
-def _is_not_our_own(path: str) -> bool:
-    """Return whether a change is not our own: copies in our own home do not count."""
-    return not path.startswith(os.path.join(kept_root(), ""))

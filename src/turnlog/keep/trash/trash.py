@@ -476,7 +476,7 @@ def _files_beneath(place: Path) -> Iterator[str]:
 
 def _taken(path: Path) -> UsageError:
     return UsageError(
-        f"a different file lies at {path}",
+        f"a different file exists at {path}",
         hint="move it away first; nothing is overwritten, and the rest stays in the trash",
     )
 
