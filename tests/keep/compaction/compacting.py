@@ -122,7 +122,7 @@ def seen(session):
         ],
         "files": files.files,
         "messages": [(message, names_at(files, message)) for message in files.messages],
-        "plans": [list(traces_of(log)) for log in session.logs],
+        "plans": [list(traces_of(log.path, log.session_id)) for log in session.logs],
     }
 
 

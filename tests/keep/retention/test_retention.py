@@ -286,7 +286,7 @@ def test_a_session_that_runs_in_another_home_stays(home, own, tmp_path):
 def test_a_locked_session_stays(home, own):
     with open(home.path / KEY / f"{ID}.jsonl", "ab") as file:
         assert lock(file.fileno(), 0)
-        spared(home, "writing")
+        spared(home, "written")
 
 
 def test_a_session_that_turnlog_has_open_stays(tmp_path, own):
@@ -295,7 +295,7 @@ def test_a_session_that_turnlog_has_open_stays(tmp_path, own):
         session.append(build.user("Hello"))
         later = datetime.now(UTC) + timedelta(days=40)
         report = retain([Home(store.root)], ON, now=later, write=True)
-        assert reasons(report) == {session.session_id: "somebody is writing it"}
+        assert reasons(report) == {session.session_id: "it is being written"}
     assert ids(retain([Home(store.root)], ON, now=later).sessions) == [session.session_id]
 
 

@@ -601,7 +601,7 @@ def test_an_entry_with_files_that_no_session_has_is_not_put_back(trash, own, tmp
     problems = []
     assert trash.entries(problems) == []
     assert [each.reason for each in problems] == [
-        "entry.json: names of files that subagents do not keep in a home"
+        "entry.json: names of files that agents do not keep in a home"
     ]
     assert not (tmp_path / "target").exists()
 

@@ -18,7 +18,7 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 
 from turnlog.formats import LogFile
 from turnlog.keep.compaction.rules import SAID_BY, Read
@@ -65,7 +65,7 @@ def views_of(
         folds.totals.take(record)
     names = _names(tree, without)
     views = Views(records=folds.facts.summary.records)
-    views.plans = [repr(trace) for trace in traces_of(structs.replace(log, path=path))]
+    views.plans = [repr(trace) for trace in traces_of(path, log.session_id)]
     parts = {**_of_tree(tree, names, folds.raws), **_of_threads(tree, names, path)}
     for name, pieces in {**parts, **folds.views(now, without)}.items():
         digest = blake2b(digest_size=16)

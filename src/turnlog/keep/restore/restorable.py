@@ -7,6 +7,7 @@ catalog cannot make turnlog write an agent's settings.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
@@ -111,8 +112,8 @@ class Mirror:
                 days.setdefault(project_of(name), []).append(self._log(name))
         for of_project in days.values():
             for session_id, logs in share_out(of_project).items():
-                names = [self._name(log.path) for log in logs]
-                parts.setdefault(session_id, []).extend(names)
+                paths = (log.path.relative_to(self.place).as_posix() for log in logs)
+                parts.setdefault(session_id, []).extend(map(name_of_copy, paths))
         found: dict[str, Restorable] = {}
         for session_id, names in parts.items():
             if copies := self._copies_of(session_id, names):
@@ -159,19 +160,17 @@ class Mirror:
         What a session left in a project from which it was moved is not included.
         """
         taken = {name for session in self.restorables for name in session.names}
-        return [name for name in self.copies if name not in taken and not self._is_left(name)]
 
-    def _is_left(self, name: str) -> bool:
-        session = self.sessions.get(self.owners.get(name, ""))
-        if session is None:
-            return False
-        return project_of(name) not in {None, *(each.key for each in session.everywhere)}
+        def is_left(name: str) -> bool:
+            session = self.sessions.get(self.owners.get(name, ""))
+            if session is None:
+                return False
+            return project_of(name) not in {None, *(each.key for each in session.everywhere)}
+
+        return [name for name in self.copies if name not in taken and not is_left(name)]
 
     def newest(self, name: str) -> Copy:
         return self.copies[name][-1]
-
-    def _name(self, path: Path) -> str:
-        return name_of_copy(path.relative_to(self.place).as_posix())
 
     def _log(self, name: str) -> LogFile:
         return LogFile(
@@ -298,26 +297,21 @@ class Restorable:
     def project(self) -> str | None:
         """Its directory, from its log; None if unknown."""
         for name in self.mains:
-            try:
+            with contextlib.suppress(TurnlogError, OSError):
                 found = project_in(_head(self.mirror.newest(name).path), project_of(name))
-            except (TurnlogError, OSError):
-                continue
-            if found is not None:
-                return found
+                if found is not None:
+                    return found
         return None
 
     @cached_property
     def last_active_at(self) -> datetime:
         """When it was last active; without timestamps, when its log changed."""
-        found = None
+        times = []
         for name in self.mains:
-            try:
+            with contextlib.suppress(TurnlogError, OSError):
                 ends = read_ends(self.mirror.newest(name).path)
-                times = [each.at for each in (*ends.head, *ends.tail) if each.at is not None]
-                found = max([*times, *([found] if found else [])], default=found)
-            except (TurnlogError, OSError):
-                continue
-        return found or datetime.fromtimestamp(self.changed_ns / 1e9, UTC)
+                times += [each.at for each in (*ends.head, *ends.tail) if each.at is not None]
+        return max(times, default=datetime.fromtimestamp(self.changed_ns / 1e9, UTC))
 
     @property
     def recency(self) -> tuple[datetime, int, str]:
@@ -340,7 +334,7 @@ class Restorable:
             copy = self.mirror.newest(name)
             try:
                 describe_copy(copy)  # Raises for a bomb.
-                for trace in traces_of(_trace_log(copy.path, self.id)):
+                for trace in traces_of(copy.path, self.id):
                     for each in (trace.file_name, trace.slug):
                         if each is not None:
                             found[f"plans/{each}.md"] = None
@@ -352,11 +346,8 @@ class Restorable:
 def _directory(name: str) -> str:
     """Return the directory of the log *name*; for an archive, that of its log."""
     directory = name.rpartition("/")[0]
-    return directory.removesuffix("compressed").rstrip("/") if _is_packed(name) else directory
-
-
-def _is_packed(name: str) -> bool:
-    return name.endswith((".gz", ".zst"))
+    is_packed = name.endswith((".gz", ".zst"))
+    return directory.removesuffix("compressed").rstrip("/") if is_packed else directory
 
 
 def archives_of(name: str) -> set[str]:
@@ -441,19 +432,6 @@ def _head(path: Path) -> Iterator[bytes]:
     finally:
         source.close()
     yield from (line for line, _ in split((data,)))
-
-
-def _trace_log(path: Path, session_id: str) -> LogFile:
-    return LogFile(
-        path=path,
-        home=Home(path.parent),
-        layout="claude",
-        kind="session",
-        session_id=session_id,
-        agent_id=None,
-        project_key=None,
-        compression="zst",
-    )
 
 
 class Generation(Struct, kw_only=True):

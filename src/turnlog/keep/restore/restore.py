@@ -102,16 +102,19 @@ def select_copies(
     if only is not None:
         found = [each for each in copies if only in (*each.names, *each.plans)][:1]
     elif generation is not None:
-        found = [each for each in copies if generation in _generations(each)]
+        found = [
+            session
+            for session in copies
+            if any(
+                copy.generation == generation
+                for name in session.mains
+                for copy in session.mirror.copies[name]
+            )
+        ]
     found = found or list(copies[:1])
     if project is not None:
         found = list({each.id: each for each in reversed(found)}.values())[::-1]
     return found
-
-
-def _generations(session: Restorable) -> set[int]:
-    copies = session.mirror.copies
-    return {copy.generation for name in session.mains for copy in copies[name]}
 
 
 def restore(
@@ -249,8 +252,8 @@ def restore_each(
         if to is None and project is None and is_moved and not though_moved:
             yield Refused(
                 session=session.id,
-                reason=f"it is not gone: it lies in {session.moved_to}",
-                hint=f"turnlog restore {session.id} puts what is kept where it lay before",
+                reason=f"it is not gone: it is in {session.moved_to}",
+                hint=f"turnlog restore {session.id} restores what is kept to its old place",
             )
             continue
         try:
@@ -288,17 +291,9 @@ def _chosen(session: Restorable, generation: int | None, only: str | None) -> di
         return {name: copies[name][-1] for name in names}
     mains = [copy for name in session.mains for copy in copies[name]]
     wanted = _of_generation(mains, generation, session)
-    return {
-        name: next(
-            (
-                each
-                for each in copies[name]
-                if name in session.mains and each.generation == generation
-            ),
-            _as_of(copies[name], wanted),
-        )
-        for name in names
-    }
+    chosen = {name: _as_of(copies[name], wanted) for name in names}
+    chosen |= {copy.name: copy for copy in mains if copy.generation == generation}
+    return chosen
 
 
 def _of_generation(copies: list[Copy], generation: int | None, session: Restorable) -> Copy:
@@ -310,7 +305,7 @@ def _of_generation(copies: list[Copy], generation: int | None, session: Restorab
     there = ", ".join(str(number) for number in sorted({each.generation for each in copies}))
     raise NotFound(
         f"session {session.id} has no generation {generation} of that",
-        hint=f"there are: {there}; turnlog restore --list {session.id} tells more",
+        hint=f"there are: {there}; turnlog restore --list {session.id} shows more",
     )
 
 
@@ -373,15 +368,16 @@ class NewPlaces:
 
     def of_log(self, name: str) -> Move | None:
         """Return how to relocate the lines of the file *name*; None if not a log, or it stays."""
-        log = log_in(name)
-        return self.move if log is not None and log.compression is None else None
+        return self.move if _is_log(name) else None
 
     def _moved_key(self, key: str) -> str:
         """Return the new name of another project's directory with files of the session."""
         logs = [name for name in self._chosen if project_of(name) == key and log_in(name)]
         project = next((found for name in logs if (found := self._project(name))), None)
         moved = self.move.of(project) if self.move and project else project
-        return key if moved is None or moved == project else key_of(_composed(moved))
+        if moved is None or moved == project:
+            return key
+        return key_of(unicodedata.normalize("NFC", moved))
 
     def _key(self, project: str, main: str) -> str:
         log = log_in(main)
@@ -394,7 +390,3 @@ class NewPlaces:
         # Damage is reported when all of it is read.
         chunks = readable_parts(self._chosen[name].path)
         return project_in((line for line, _ in split(chunks)), project_of(name))
-
-
-def _composed(path: str) -> str:
-    return unicodedata.normalize("NFC", path)

@@ -34,7 +34,7 @@ Advance = Callable[[int], None]
 """Called with the number of bytes processed."""
 
 _SHOWN: Final = 5
-_AGAIN: Final = "run it again when that is mended: what is there already stays"
+_AGAIN: Final = "fix that and run it again: files that exist already stay"
 
 
 class RestoreOutcome(StrEnum):
@@ -126,7 +126,9 @@ class SessionRestore:
                 if part.is_shared:
                     part.outcome, part.detail = RestoreOutcome.LEFT, str(error)
                 elif part.may_replace and error.is_comparable:
-                    part.outcome = self._injured(part)
+                    with Reader(part.copy.path) as kept, Reader(self._path(part)) as log:
+                        is_less = Contents.of(kept).missing_in(Contents.of(log))
+                    part.outcome = RestoreOutcome.REPLACED if is_less else RestoreOutcome.NEWER
                 else:
                     in_the_way.append(f"{self._path(part)} {error}")
             self._advance(part.size_bytes)
@@ -184,12 +186,6 @@ class SessionRestore:
                 path=part.copy.path,
                 hint="nothing was written; please report this",
             )
-
-    def _injured(self, part: FileRestore) -> RestoreOutcome:
-        """Return what to do with a log that does not begin with its copy."""
-        with Reader(part.copy.path) as kept, Reader(self._path(part)) as found:
-            is_less = Contents.of(kept).missing_in(Contents.of(found))
-        return RestoreOutcome.REPLACED if is_less else RestoreOutcome.NEWER
 
     def _replace(self, part: FileRestore) -> None:
         """Rename an injured log, and write its copy with what was appended since."""

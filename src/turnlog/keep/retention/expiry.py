@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -146,9 +147,21 @@ class ExpiryReview:
             )
             return None
         files = files_to_delete(self.belongings, session_id, logs, with_kept=policy.with_kept)
-        return Candidate(
-            self._row(session_id, activity, activity.last_active_at, files), logs, files
+        rule = policy.rule_of(activity.project)
+        row = ExpiredSession(
+            id=session_id,
+            home=self._home,
+            project=activity.project,
+            title=activity.title,
+            last_active_at=activity.last_active_at,
+            is_from_files=activity.is_from_files,
+            age_days=(self._facts.now - activity.last_active_at).days,
+            days=policy.days_of(activity.project) or 0,
+            rule=rule.directory if rule is not None else None,
+            files=len(files),
+            size_bytes=sum(file.size_bytes for file in files),
         )
+        return Candidate(row, logs, files)
 
     def _may_be_seen(self, logs: list[LogFile]) -> bool:
         """Return whether main logs would be found in the home if they existed."""
@@ -180,7 +193,7 @@ class ExpiryReview:
         try:
             refuse_if_running(session_id, logs, (self.belongings.home,))
         except LogLocked:
-            return "somebody is writing it"
+            return "it is being written"
         return None
 
     def _is_touched(self, session_id: str, logs: list[LogFile]) -> bool:
@@ -188,28 +201,6 @@ class ExpiryReview:
         times = [each.mtime_ns for each in self.belongings.of(session_id) if each.tree == "home"]
         times += [os.stat(log.path).st_mtime_ns for log in logs if not log.is_kept]
         return any(abs(now_ns - each) < TOUCHED.total_seconds() * 1e9 for each in times)
-
-    def _row(
-        self,
-        session_id: str,
-        activity: LastActivity,
-        last_active_at: datetime,
-        files: list[SessionFile],
-    ) -> ExpiredSession:
-        rule = self._facts.policy.rule_of(activity.project)
-        return ExpiredSession(
-            id=session_id,
-            home=self._home,
-            project=activity.project,
-            title=activity.title,
-            last_active_at=last_active_at,
-            is_from_files=activity.is_from_files,
-            age_days=(self._facts.now - last_active_at).days,
-            days=self._facts.policy.days_of(activity.project) or 0,
-            rule=rule.directory if rule is not None else None,
-            files=len(files),
-            size_bytes=sum(each.size_bytes for each in files),
-        )
 
     def _spare(self, session_id: str, title: str | None, reason: str) -> None:
         self.spared.append(
@@ -245,9 +236,9 @@ def sessions_of(home: Home, problems: list[Problem] | None = None) -> dict[str, 
 def sharers(sessions: dict[str, list[LogFile]]) -> Iterator[list[str]]:
     """Return the sessions in groups that share logs, over any number of days."""
     groups: dict[str, set[str]] = {each: {each} for each in sessions}
-    users: dict[str, list[str]] = {}
+    users: dict[Path, list[str]] = {}
     for session_id, logs in sessions.items():
-        for path in _days(logs):
+        for path in (log.path for log in logs if log.kind == "day"):
             users.setdefault(path, []).append(session_id)
     for together in users.values():
         joined = set[str]().union(*(groups[each] for each in together))
@@ -258,10 +249,6 @@ def sharers(sessions: dict[str, list[LogFile]]) -> Iterator[list[str]]:
         if session_id not in seen:
             seen |= groups[session_id]
             yield sorted(groups[session_id])
-
-
-def _days(logs: Iterable[LogFile]) -> Iterator[str]:
-    return (os.fspath(log.path) for log in logs if log.kind == "day")
 
 
 REST: Final = timedelta(days=1)
@@ -295,7 +282,7 @@ def find_orphans(
         files = [each for each in belongings.of(owner) if each.tree == "home"]
         if owner in known or not files:
             continue
-        changed_at = _changed_at(files)
+        changed_at = instant_of_ns(max(file.mtime_ns for file in files))
         if changed_at is not None and now - changed_at >= rest:
             found.append(
                 Orphan(
@@ -316,12 +303,11 @@ def empty_directories(
     """Return the names of empty directories in a home that were made for sessions."""
     known = set(sessions)
     top = os.path.realpath(belongings.home)
-    places = [(each, known) for each in OF_SESSIONS]
     return [
         f"{place}/{name}"
-        for place, used in places
+        for place in OF_SESSIONS
         for name in _empty_in(os.path.join(top, place), now - rest)
-        if is_session_id(name) and name not in used
+        if is_session_id(name) and name not in known
     ]
 
 
@@ -356,7 +342,3 @@ def _kind(belonging: SessionFile) -> str:
         return top
     inner = (_IN_PROJECTS[each] for each in rest if each in _IN_PROJECTS)
     return next(inner, "subagents" if belonging.log is not None else "metadata")
-
-
-def _changed_at(files: list[SessionFile]) -> datetime | None:
-    return instant_of_ns(max(each.mtime_ns for each in files))

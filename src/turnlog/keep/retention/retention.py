@@ -123,7 +123,7 @@ def retain(
         run.find_orphans()
     if write:
         run.carry_out(archive)
-    run.see_to_empty(with_orphans=with_orphans)
+    run.remove_empty_directories(with_orphans=with_orphans)
     run.report.sessions.sort(key=lambda row: row.last_active_at)
     return run.report
 
@@ -149,7 +149,7 @@ def retain_configured(
     policy, problems = load_policy(own)
     if days is not None and not is_days(days):
         raise UsageError(
-            f"{days!r} is no number of days from 1 to {MOST_DAYS:,}; nothing is deleted",
+            f"{days!r} is not a number of days from 1 to {MOST_DAYS:,}; nothing is deleted",
             hint="give a whole number of days, such as 30",
         )
     if problems:
@@ -158,8 +158,8 @@ def retain_configured(
             for each in problems
         )
         raise UsageError(
-            f"nothing is deleted, since config.toml cannot be relied on: {reasons}",
-            hint=f"put it right: {own / FILE_NAME}",
+            f"nothing is deleted, because config.toml is invalid: {reasons}",
+            hint=f"fix it: {own / FILE_NAME}",
         )
     if days is not None:
         policy = structs.replace(policy, enabled=True, days=days)
@@ -263,7 +263,7 @@ class _Run:
             self._without(each, not_archived, archive) for each in self.report.orphans
         ]
 
-    def see_to_empty(self, *, with_orphans: bool) -> None:
+    def remove_empty_directories(self, *, with_orphans: bool) -> None:
         """List the empty directories; remove them with *write*."""
         if not with_orphans and not self._facts.policy.enabled:
             return
@@ -404,9 +404,9 @@ def _refuse_if_pins_are_lost(journal: Journal) -> None:
         )
     if not journal.is_whole:
         raise LogError(
-            f"{journal.path} is damaged, so nobody knows which sessions are pinned",
+            f"{journal.path} is damaged, so pins may have been lost",
             path=journal.path,
-            hint=f"nothing is deleted; mend it with: turnlog repair {journal.path} --write",
+            hint=f"nothing is deleted; repair it: turnlog repair {journal.path} --write",
         )
 
 

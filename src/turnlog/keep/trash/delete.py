@@ -129,8 +129,7 @@ def delete_found(
         deletion.left += [LeftAlone(str(one.path), one.reason) for one in left]
     _refuse_if_left(deletion, logs)
     with contextlib.suppress(TurnlogError, OSError):  # The title is only for display.
-        mains = [log for log in logs if log.kind != "subagent"]
-        deletion.title = title_of(session_id, mains)
+        deletion.title = title_of(session_id, [log for log in logs if log.kind != "subagent"])
     for each in belongings:
         with interruption_message(each.home.path, "delete"):
             gone = _delete_in(each, logs, deletion, trash, terms)
@@ -202,7 +201,7 @@ def refuse_if_shared(
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         raise UsageError(
             f"session {session_id} shares its logs with {', '.join(others[:_SHOWN])}{more}",
-            hint="a log goes as a whole, and these hold other sessions' records too",
+            hint="a log is deleted as a whole, and these hold other sessions' records too",
         )
 
 
@@ -215,7 +214,7 @@ def _refuse_if_linked(session_id: str, logs: Sequence[LogFile]) -> None:
             raise NotALog(
                 f"the log of session {session_id} is reached through a symbolic link",
                 path=log.path,
-                hint=f"delete it where it lies, in {os.path.dirname(os.path.realpath(log.path))}",
+                hint=f"delete it at its real place: {os.path.dirname(os.path.realpath(log.path))}",
             )
 
 
@@ -238,13 +237,10 @@ def files_to_delete(
     belongings: SessionFileIndex, session_id: str, logs: Sequence[LogFile], *, with_kept: bool
 ) -> list[SessionFile]:
     """Return the files to delete from one home."""
-    days = {
-        home_name(log, belongings)
-        for log in logs
-        if log.kind == "day" and log.home == belongings.home
-    }
-    found = [*belongings.of(session_id), *belongings.days(days)]
-    return [each for each in found if with_kept or each.tree == "home"]
+    days = [log for log in logs if log.kind == "day" and log.home == belongings.home]
+    names = {home_name(log, belongings) for log in days}
+    files = [*belongings.of(session_id), *belongings.days(names)]
+    return [file for file in files if with_kept or file.tree == "home"]
 
 
 def home_name(log: LogFile, belongings: SessionFileIndex) -> str:
@@ -335,13 +331,9 @@ def _take_apart(belongings: SessionFileIndex, session_id: str, gone: Iterable[st
     forget_flat(home, gone, session_id)
     for directory in belongings.directories(session_id):
         remove_empty(home, directory)
-    projects = {"/".join(name.split("/")[:2]) for name in gone if _is_in_project(name)}
-    for project in sorted(projects):
+    in_projects = (name for name in gone if name.startswith("projects/") and name.count("/") > 1)
+    for project in sorted({"/".join(name.split("/")[:2]) for name in in_projects}):
         remove_empty(home, project)
-
-
-def _is_in_project(name: str) -> bool:
-    return name.startswith("projects/") and name.count("/") > 1
 
 
 # -- what was deleted before ----------------------------------------------------------------
@@ -350,18 +342,11 @@ def _is_in_project(name: str) -> bool:
 def _deleted_before(trash: Trash, homes: Sequence[Home], text: str) -> Deletion:
     """Finish an earlier deletion; raise NotFound if there never was one."""
     entries = trash.entries()
-    ids = {
-        one for each in entries for one in each.entry.sessions
-    } | trash.journal.deletions().keys()
-    known = [text] if text in ids else sorted(each for each in ids if each.startswith(text))
-    if not known or not text:
+    in_trash = (session_id for trashed in entries for session_id in trashed.entry.sessions)
+    known = _deleted_ids({*in_trash, *trash.journal.deletions()}, text)
+    if not known:
         find_any_session(homes, text)  # Raises, and names the places searched.
         raise NotFound(f"no session's id begins with {text[:80]!r}", hint="turnlog sessions")
-    if len(known) > 1:
-        raise AmbiguousSession(
-            f"{text!r} begins the ids of {len(known)} deleted sessions",
-            hint="give more characters of the id",
-        )
     deletion = Deletion(id=known[0], was_deleted=True)
     by_home = {os.path.realpath(home): home for home in homes}
     for trashed in entries:
@@ -373,6 +358,17 @@ def _deleted_before(trash: Trash, homes: Sequence[Home], text: str) -> Deletion:
             with interruption_message(home.path, "delete"):
                 _finish(trash, trashed, SessionFileIndex(home))
     return deletion
+
+
+def _deleted_ids(ids: set[str], text: str) -> list[str]:
+    """Return the id that is *text* or begins with it; raise AmbiguousSession if several do."""
+    found = [text] if text in ids else [each for each in ids if text and each.startswith(text)]
+    if len(found) > 1:
+        raise AmbiguousSession(
+            f"{text!r} begins the ids of {len(found)} deleted sessions",
+            hint="give more characters of the id",
+        )
+    return found
 
 
 def _finish(trash: Trash, trashed: TrashedSession, belongings: SessionFileIndex) -> None:
@@ -393,19 +389,13 @@ def trashed_named(found: Sequence[TrashedSession], name: str) -> list[TrashedSes
         return entry
     if found and name == LATEST:
         return [max(found, key=lambda each: each.entry.deleted_at)]
-    ids = {one for each in found for one in each.entry.sessions}
-    matches = {name} & ids or {one for one in ids if name and one.startswith(name)}
-    if not matches:
+    ids = _deleted_ids({one for each in found for one in each.entry.sessions}, name)
+    if not ids:
         raise NotFound(
             f"nothing in the trash belongs to a session whose id begins with {name[:80]!r}",
             hint="turnlog trash shows what is there",
         )
-    if len(matches) > 1:
-        raise AmbiguousSession(
-            f"{name!r} begins the ids of {len(matches)} deleted sessions",
-            hint="give more characters of the id",
-        )
-    return [each for each in found if matches & set(each.entry.sessions)]
+    return [each for each in found if ids[0] in each.entry.sessions]
 
 
 def restore_session_from_trash(trash: Trash, found: Sequence[TrashedSession]) -> None:

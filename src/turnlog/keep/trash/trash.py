@@ -154,19 +154,16 @@ class Trash:
 
     # -- looking ----------------------------------------------------------------------------
 
-    def entries(self, problems: list[Problem] | None = None) -> list[TrashedSession]:
-        """Return the entries of the trash, most recently deleted first.
+    def entries(
+        self, problems: list[Problem] | None = None, *, part: str = ""
+    ) -> list[TrashedSession]:
+        """Return the entries with *part* in their names, most recently deleted first.
 
         An unreadable entry is a problem and is never purged.
         """
-        return self._entries(self._names(), problems)
-
-    def _entries(
-        self, names: Iterable[str], problems: list[Problem] | None
-    ) -> list[TrashedSession]:
         found = []
-        for name in names:
-            if name.startswith("."):
+        for name in self._names():
+            if name.startswith(".") or part not in name:
                 continue
             entry = self._read(name)
             if isinstance(entry, TrashEntry):
@@ -178,8 +175,8 @@ class Trash:
 
     def of_session(self, session_id: str) -> list[TrashedSession]:
         """Return the entries of one session, most recent first."""
-        named = [name for name in self._names() if f"-{_part_of_name(session_id)}" in name]
-        return [each for each in self._entries(named, None) if each.entry.session == session_id]
+        named = self.entries(part=f"-{_part_of_name(session_id)}")
+        return [each for each in named if each.entry.session == session_id]
 
     def why_unfinished(self, trashed: TrashedSession) -> str | None:
         """Return why an entry cannot be purged; None if all its files are here, or gone.
@@ -212,7 +209,7 @@ class Trash:
         """Read an entry; None if a deletion was interrupted before it was written."""
         place = self.path / name
         if place.is_symlink() or not place.is_dir():
-            return Unreadable("no entry of the trash")
+            return Unreadable("not an entry of the trash")
         found = read_object(place / ENTRY)
         if isinstance(found, Unreadable):
             try:
@@ -226,7 +223,7 @@ class Trash:
             return Unreadable(f"{ENTRY}: {error}")
         times = entry.deleted_at, entry.purge_after_at
         if not os.path.isabs(entry.home) or not _are_of_a_home(entry):
-            return Unreadable(f"{ENTRY}: names of files that subagents do not keep in a home")
+            return Unreadable(f"{ENTRY}: names of files that agents do not keep in a home")
         if any(each.tzinfo is None for each in times):
             return Unreadable(f"{ENTRY}: times without a time zone")
         return entry
@@ -258,8 +255,8 @@ class Trash:
                 return None
             spellings = Spellings()
             found = [
-                structs.replace(each, conflict=spellings.place(f"{each.tree}/{each.name}"))
-                for each in found
+                structs.replace(file, conflict=spellings.place(f"{file.tree}/{file.name}"))
+                for file in found
             ]
             entry = TrashEntry(
                 session=session_id,
@@ -351,7 +348,7 @@ class Trash:
             ):
                 move(old, self._new(trashed.name, file))
 
-    # -- putting back -----------------------------------------------------------------------
+    # -- restoring --------------------------------------------------------------------------
 
     def restore(self, trashed: TrashedSession, *, settle: Callable[[], None] = lambda: None) -> int:
         """Restore the files of an entry; return how many there were.
@@ -385,7 +382,7 @@ class Trash:
                 self._remove(trashed.name)
         return back
 
-    # -- for good ---------------------------------------------------------------------------
+    # -- purging ----------------------------------------------------------------------------
 
     def purge(self, trashed: TrashedSession) -> None:
         """Remove an entry permanently."""
@@ -483,7 +480,7 @@ def _taken(path: Path) -> UsageError:
 
 @contextmanager
 def interruption_message(path: Path, deed: str) -> Iterator[None]:
-    """Return a message about what stopped an operation halfway, and that nothing is lost."""
+    """Convert an OSError that stops an operation halfway; the hint says that nothing is lost."""
     try:
         yield
     except LogError:

@@ -25,7 +25,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turnlog.errors import TurnlogError
-from turnlog.formats import Home, LogFile, Problem, find_everywhere, plans
+from turnlog.formats import Home, Problem, find_everywhere, plans
 from turnlog.records.codec import decode
 from turnlog.records.record import Attachment, Linked, User
 from turnlog.sessions.session import Session
@@ -48,10 +48,10 @@ class PlanTrace(Struct, frozen=True, kw_only=True):
     text: str | None = None
 
 
-def traces_of(log: LogFile) -> Iterator[PlanTrace]:
-    """Yield what the records of *log* say about plans."""
+def traces_of(path: Path, session_id: str | None) -> Iterator[PlanTrace]:
+    """Yield what the records of a session in the log at *path* say about plans."""
     seen: set[bytes] = set()
-    for line in _lines(log):
+    for line in _lines(path):
         slug = _SLUG.search(line)
         is_new = slug is not None and slug[1] not in seen
         if not is_new and not any(key in line for key in _KEYS):
@@ -59,14 +59,14 @@ def traces_of(log: LogFile) -> Iterator[PlanTrace]:
         if slug is not None:
             seen.add(slug[1])
         record = decode(line)
-        trace = _trace(record, log.session_id) if isinstance(record, Linked) else None
+        trace = _trace(record, session_id) if isinstance(record, Linked) else None
         if trace is not None:
             yield trace
 
 
-def _lines(log: LogFile) -> Iterator[bytes]:
-    """Yield the lines of *log* that contain one of the keys."""
-    source = open_source(log.path)
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a log that contain one of the keys."""
+    source = open_source(path)
     splitter = Splitter()
     try:
         while chunk := source.read(splitter.chunk_bytes):
@@ -241,7 +241,7 @@ def find_plans(homes: Iterable[Home], *, problems: list[Problem] | None = None) 
     traces: list[PlanTrace] = []
     for log in find_everywhere(homes, problems=problems):
         try:
-            traces += traces_of(log)
+            traces += traces_of(log.path, log.session_id)
         except (TurnlogError, OSError) as error:
             problems.append(Problem(log.path, str(error)))
     _take(gathered, traces)
