@@ -1,4 +1,4 @@
-"""Which page answers to which address, and what is said when none can."""
+"""The application: which page has which path, and the pages for errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.export.html.page import element
-from turnlog.web.context import PageContext
+from turnlog.web.context import PageContext, Params
 from turnlog.web.layout import framed
 from turnlog.web.pages.costs import costs_page
 from turnlog.web.pages.insights import insights_page_for
@@ -21,7 +21,6 @@ from turnlog.web.pages.now import now_page
 from turnlog.web.pages.search import search_page
 from turnlog.web.pages.session import session_export, session_pieces
 from turnlog.web.pages.sessions import sessions_page
-from turnlog.web.params import Params
 
 Drawn = Callable[[Params], str]
 
@@ -34,67 +33,65 @@ _PAGES: Final[dict[str, Drawn]] = {
 }
 
 
-def make_app(desk: PageContext) -> Starlette:
-    """Return the application that answers from *desk*; who may ask, its door decides."""
-    routes = [Route(path, _page(desk, drawn)) for path, drawn in _PAGES.items()]
+def make_app(ctx: PageContext) -> Starlette:
+    """Return the application; `WebAuth` decides who may use it."""
+    routes = [Route(path, _page(ctx, drawn)) for path, drawn in _PAGES.items()]
     routes += [
-        Route("/session/{name:path}/export.{shape}", _export(desk)),
-        Route("/session/{name:path}", _session(desk)),  # Some ids have slashes.
-        Route("/favicon.ico", _no_picture),
+        Route("/session/{name:path}/export.{shape}", _export(ctx)),
+        Route("/session/{name:path}", _session(ctx)),  # Some ids have slashes.
+        Route("/favicon.ico", _no_icon),
     ]
     return Starlette(
         routes=routes,
-        exception_handlers={TurnlogError: _told, HTTPException: _not_there, Exception: _failed},
+        exception_handlers={TurnlogError: _error, HTTPException: _missing, Exception: _failure},
     )
 
 
-def _asked(request: Request, desk: PageContext) -> Params:
-    return Params(dict(request.query_params), desk)
+def _asked(request: Request, ctx: PageContext) -> Params:
+    return Params(dict(request.query_params), ctx)
 
 
-def _page(desk: PageContext, drawn: Drawn) -> Callable[[Request], Response]:
+def _page(ctx: PageContext, drawn: Drawn) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
-        return HTMLResponse(drawn(_asked(request, desk)))
+        return HTMLResponse(drawn(_asked(request, ctx)))
 
     return answer
 
 
-def _session(desk: PageContext) -> Callable[[Request], Response]:
+def _session(ctx: PageContext) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
-        pieces = session_pieces(request.path_params["name"], _asked(request, desk))
+        pieces = session_pieces(request.path_params["name"], _asked(request, ctx))
         return StreamingResponse(pieces, media_type="text/html")
 
     return answer
 
 
-def _export(desk: PageContext) -> Callable[[Request], Response]:
+def _export(ctx: PageContext) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
-        asked = _asked(request, desk)
+        params = _asked(request, ctx)
         name, shape = request.path_params["name"], request.path_params["shape"]
-        text, media, file = session_export(name, shape, asked)
+        text, media, file = session_export(name, shape, params)
         disposition = {"content-disposition": f'attachment; filename="{file}"'}
         return Response(text, media_type=media, headers=disposition)
 
     return answer
 
 
-def _no_picture(_request: Request) -> Response:
+def _no_icon(_request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _told(_request: Request, error: Exception) -> Response:
-    """Say what was wrong, and the way out, as the command line would."""
+def _error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, TurnlogError)
     status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 500
     return _problem(status, str(error), error.hint or "")
 
 
-def _not_there(_request: Request, _error: Exception) -> Response:
-    return _problem(404, "there is no such page", "the bar above leads to those there are")
+def _missing(_request: Request, _error: Exception) -> Response:
+    return _problem(404, "there is no such page", "use the links above")
 
 
-def _failed(_request: Request, _error: Exception) -> Response:
-    """Say that it is our fault; what happened is told where the server runs."""
+def _failure(_request: Request, _error: Exception) -> Response:
     return _problem(500, "this page could not be made", "the terminal of turnlog web says why")
 
 

@@ -1,10 +1,9 @@
-"""Who may look: whoever was told the token, on this machine, with a browser that we sent there.
+"""Authentication: a token in the URL is exchanged for a cookie.
 
-The address that is shown when the server starts carries the token. Whoever opens it gets a cookie
-in exchange and is sent on to the plain address, so that the token stands in no link. The cookie is
-of no use to scripts, and other sites cannot make a browser send it. Where others can read an
-address, as in the list of processes, a ticket does instead: it is good for one visit. Pages are
-only ever asked for: nothing can be changed here, so any other method is refused.
+The URL that is printed at the start contains the token. Opening it sets a cookie and leads to the
+URL without the token, so that no link contains it. Scripts cannot read the cookie, and other sites
+cannot make a browser send it. Where others can read a URL, as in the list of processes, it contains
+a ticket for one visit instead. Pages are read-only: other methods than GET and HEAD are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 TOKEN: Final = "token"  # noqa: S105 - What the field is called.
 _METHODS: Final = ("GET", "HEAD")
-# What is shown is private, is nobody else's to frame or to embed, and tells nobody of itself.
+# Pages are private: not cached, framed or embedded, and no referrer is sent.
 _GUARDED: Final = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"frame-ancestors 'none'"),
@@ -37,19 +36,19 @@ _STRANGER: Final = Refusal(
 
 
 class WebAuth:
-    """Lets a request in if its Host, its Origin, its method and its token are right."""
+    """Passes requests with the right Host, Origin, method and token to the application."""
 
     def __init__(self, app: ASGIApp, *, token: str, place: ServerAddress) -> None:
         self._app, self._token, self._place = app, token, place
-        # Cookies do not know ports: two servers must not take each other's.
+        # Cookies ignore ports, so the name contains it.
         self._name = f"turnlog-{place.url.rpartition(':')[2]}"
         self._tickets: set[str] = set()
 
     def ticket(self) -> str:
-        """Return what lets one visitor in, once, in place of the token."""
-        made = new_token()
-        self._tickets.add(made)
-        return made
+        """Return a token that is valid once."""
+        ticket = new_token()
+        self._tickets.add(ticket)
+        return ticket
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -80,19 +79,19 @@ class WebAuth:
         return bool(tickets) or is_token(given, self._token)
 
     def _has_cookie(self, headers: Headers) -> bool:
-        # Of other servers on this host there are cookies of any shape: each is looked at alone.
-        said = (each for value in values_of(headers, b"cookie") for each in value.split(";"))
-        pairs = (each.strip().partition("=") for each in said)
+        # Other servers on this host may set invalid cookies, so each is parsed alone.
+        cookies = (part for value in values_of(headers, b"cookie") for part in value.split(";"))
+        pairs = (cookie.strip().partition("=") for cookie in cookies)
         return any(name == self._name and is_token(given, self._token) for name, _, given in pairs)
 
     async def _welcome(self, scope: Scope, send: Send) -> None:
-        """Give a cookie for the token, and send to the address without it.
+        """Set the cookie and lead to the URL without the token.
 
-        A page of ours sends there, not a redirection: if a link elsewhere led here, a browser would
-        count the redirection as that site's, and keep the cookie back.
+        By a page, not a redirect: if a link of another site led here, a browser would not send the
+        cookie after a redirect.
         """
         rest = urlencode([(name, value) for name, value in _fields(scope) if name != TOKEN])
-        # To a browser a path that begins with two slashes, of either kind, is another host.
+        # To a browser, a path that begins with two slashes or backslashes is another host.
         raw: bytes = scope["raw_path"]
         path = "/" + raw.decode("latin-1").partition("?")[0].lstrip("/\\")
         address = path + (f"?{rest}" if rest else "")
@@ -110,8 +109,8 @@ class WebAuth:
 
 
 def _fields(scope: Scope) -> list[tuple[str, str]]:
-    said = scope.get("query_string", b"").decode("latin-1")
-    return parse_qsl(said, keep_blank_values=True, max_num_fields=None)
+    query = scope.get("query_string", b"").decode("latin-1")
+    return parse_qsl(query, keep_blank_values=True, max_num_fields=None)
 
 
 def _guarded(send: Send) -> Send:

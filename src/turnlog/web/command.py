@@ -13,7 +13,7 @@ from turnlog.errors import UsageError
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.formats import Home
+    from turnlog.api.homes import Home
     from turnlog.web.context import PageContext
 
 PORT: Final = 7434
@@ -24,9 +24,9 @@ _NEEDED: Final = ("starlette", "uvicorn")
     name="web",
     epilog="""\b
 Examples:
-  turnlog web                        say where, and serve until Ctrl-C
-  turnlog web --open                 and open it in the browser
-  turnlog web --redact               with secrets masked, for a shared screen
+  turnlog web                        print the URL, and serve until Ctrl-C
+  turnlog web --open                 also open it in the browser
+  turnlog web --redact               mask secrets, for a shared screen
   ssh -L 7434:127.0.0.1:7434 HOST    from another machine""",
 )
 @click.option(
@@ -43,14 +43,14 @@ Examples:
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="Where to listen; 0 takes any that is free.",
+    help="Port; 0 chooses a free one.",
 )
 @click.option("--open", "is_opened", is_flag=True, help="Open it in the browser.")
-@click.option("--redact", is_flag=True, help="Mask keys, tokens and passwords in what is shown.")
+@click.option("--redact", is_flag=True, help="Mask keys, tokens and passwords.")
 @click.option(
     "--token-file",
     metavar="FILE",
-    help="Read the token from FILE, made if it is not there, instead of a new one each time.",
+    help="Read the token from FILE, created if missing, instead of a new one each time.",
 )
 def command(
     homes: tuple[str, ...],
@@ -61,24 +61,23 @@ def command(
     redact: bool,
     token_file: str | None,
 ) -> int:
-    """See sessions, search, costs and insights in a browser, on this machine only.
+    """Show sessions, search, costs and insights in a browser, on this machine only.
 
-    Nothing can be changed there. The address that is shown lets in whoever opens it: keep it to
-    yourself.
+    The pages are read-only. Anyone who has the printed URL can open them: keep it private.
     """
     with _needing_the_extra():
         from turnlog.loopback import ServerAddress, listen, new_token, serve, token_in
         from turnlog.web.app import make_app
         from turnlog.web.auth import TOKEN, WebAuth
-    from turnlog.formats import all_homes
+    from turnlog.api.homes import all_homes
 
     found = all_homes(homes)
-    desk = _desk(found, is_redacted=redact)
+    ctx = _context(found, is_redacted=redact)
     token = token_in(token_file) if token_file else new_token()
     listener = listen(host, port)
     place = ServerAddress.of(listener)
-    _read(found)
-    app = WebAuth(make_app(desk), token=token, place=place)
+    _refresh(found)
+    app = WebAuth(make_app(ctx), token=token, place=place)
     if is_opened:
         import webbrowser
 
@@ -87,10 +86,10 @@ def command(
     return 0
 
 
-def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> PageContext:
+def _context(homes: tuple[Home, ...], *, is_redacted: bool) -> PageContext:
+    from turnlog.api.homes import turnlog_home
     from turnlog.api.store import Store
     from turnlog.config import load_config, problem_message
-    from turnlog.formats import turnlog_home
     from turnlog.pricing.cost import configured_prices
     from turnlog.redact import rules_from
     from turnlog.web.context import PageContext
@@ -103,8 +102,8 @@ def _desk(homes: tuple[Home, ...], *, is_redacted: bool) -> PageContext:
     return PageContext(Store(homes, turnlog_home()), prices, rules=rules if is_redacted else None)
 
 
-def _read(homes: tuple[Home, ...]) -> None:
-    """Bring the index up to date before anybody waits for a page."""
+def _refresh(homes: tuple[Home, ...]) -> None:
+    """Refresh the index before the first page is requested."""
     from turnlog.api.index import open_fresh
 
     is_watched = sys.stderr.isatty()
@@ -120,7 +119,7 @@ def _read(homes: tuple[Home, ...]) -> None:
 
 @contextmanager
 def _needing_the_extra() -> Iterator[None]:
-    """Return how to get the packages that only the server needs, if they are not there."""
+    """Turn the ImportError of a package that only the server needs into a hint."""
     try:
         yield
     except ModuleNotFoundError as error:

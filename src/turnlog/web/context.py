@@ -1,27 +1,29 @@
-"""What a page may look at: the sessions of some homes, and how their words leave.
-
-Everything that a log says goes to a page through here. It is shown as it stands, as in a terminal,
-unless the owner asked for masks: then it goes through the door of exports.
-"""
+"""What pages share: the sessions, masking, and the parameters of a request."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
+from typing import Final
 
+from msgspec import Struct
+
+from turnlog.api.arguments import resolve_instant, resolve_project
+from turnlog.api.homes import last_part
+from turnlog.api.live import Live
+from turnlog.api.reading import Session
 from turnlog.api.store import Store
+from turnlog.errors import UsageError
 from turnlog.export.exporter import known_lines
 from turnlog.export.masking import Masking
-from turnlog.formats.projects import last_part
-from turnlog.live.sessions import Live
 from turnlog.pricing.cost import Prices
 from turnlog.records.dates import MachineZone
 from turnlog.redact import Rules, gather_known
-from turnlog.sessions.session import Session
 
 
 class PageContext:
-    """All that the pages of one server share."""
+    """What all pages of one server share."""
 
     def __init__(
         self,
@@ -31,39 +33,98 @@ class PageContext:
         rules: Rules | None = None,
         zone: tzinfo | None = None,
     ) -> None:
-        """Show the sessions of *store* at these *prices*; with *rules*, mask what they find."""
+        """Show the sessions of *store* at these *prices*; with *rules*, mask secrets."""
         self.store, self.prices = store, prices
         self.zone = zone or MachineZone()
         self._rules = rules
         self.mask = None if rules is None else Masking(rules=rules).text
-        """What takes secrets out of a text; None if they are shown."""
+        """Masks the secrets in a text; None if they are shown."""
 
     def clean(self, text: str | None) -> str:
-        """Return a text of a log as it may be shown."""
+        """Return a text from a log, masked if needed."""
         return (text or "") if self.mask is None else self.mask(text or "")
 
     def project_name(self, path: str | None) -> str:
-        """Name a project by the last part of its directory."""
+        """Return the last part of a project's path."""
         return self.clean(last_part(path or ""))
 
     def outgoing(self, session: Session) -> Masking:
-        """Return the door for the words of a session."""
+        """Return the masking for the text of a session."""
         if self._rules is None:
             return Masking(is_redacted=False)
         return Masking(rules=gather_known(known_lines((session,)), self._rules))
 
     @cached_property
     def live(self) -> Live:
-        """What agents are doing; it remembers how far their logs were read."""
-        return Live(
-            self.store.homes,
-            self.prices,
-            zone=self.zone,
-        )
+        """What agents are doing now."""
+        return Live(self.store.homes, self.prices, zone=self.zone)
 
     def now(self) -> datetime:
         return datetime.now(UTC)
 
     def when(self, at: datetime | None) -> str:
-        """Write an instant by this machine's clock."""
+        """Return an instant in this machine's time zone."""
         return f"{at.astimezone(self.zone):%Y-%m-%d %H:%M}" if at else ""
+
+
+PERIODS: Final[dict[str, str]] = {
+    "30d": "the last 30 days",
+    "7d": "the last 7 days",
+    "today": "today",
+    "90d": "the last 90 days",
+    "1y": "the last year",
+    "all": "all of the time",
+}
+"""The periods of reports, the default first."""
+_MOST_DIGITS: Final = 9
+
+
+class Params(Struct, frozen=True):
+    """The parameters of a request."""
+
+    fields: Mapping[str, str]
+    ctx: PageContext
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a parameter, or *default* if it is empty or missing."""
+        return self.fields.get(name, "").strip() or default
+
+    def is_on(self, name: str) -> bool:
+        """Return whether a box is checked."""
+        return bool(self.text(name))
+
+    def one_of(self, name: str, names: Mapping[str, str]) -> str:
+        """Return one of *names*, by default the first; raise UsageError for any other."""
+        chosen = self.text(name, next(iter(names)))
+        if chosen not in names:
+            raise UsageError(
+                f"{name} cannot be {chosen[:80]!r}", hint=f"it is one of {', '.join(names)}"
+            )
+        return chosen
+
+    def moment(self, name: str, default: str = "") -> datetime | None:
+        """Parse a time such as 7d."""
+        return resolve_instant(self.text(name, default) or None, self.ctx.zone)
+
+    @property
+    def period(self) -> str | None:
+        """The period of a report, one of PERIODS; None for all of the time."""
+        chosen = self.one_of("since", PERIODS)
+        return None if chosen == "all" else chosen
+
+    @property
+    def project(self) -> str | None:
+        """The directory of a project, given by path or name."""
+        name = self.text("project")
+        return resolve_project(name, self.ctx.store.homes) if name else None
+
+    @property
+    def offset(self) -> int:
+        """The number of rows on earlier pages."""
+        offset = self.text("offset", "0")
+        if not offset.isdecimal() or len(offset) > _MOST_DIGITS:
+            raise UsageError(
+                f"invalid offset: {offset[:20]!r}",
+                hint=f"use a number of at most {_MOST_DIGITS} digits",
+            )
+        return int(offset)

@@ -1,4 +1,4 @@
-"""What all pages have in common: the bar at the top, its style, and addresses of other pages."""
+"""The layout of pages: navigation bar, style, forms, and links to other pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal
 from urllib.parse import quote, urlencode
 
 from turnlog.export.html.page import Child, Fragment, OwnUrl, element, page
-from turnlog.web.params import PERIODS, Params
+from turnlog.web.context import PERIODS, Params
 
 Tab = Literal["Sessions", "Now", "Search", "Costs", "Insights", ""]
 _TABS: Final[Mapping[Tab, str]] = {
@@ -29,7 +29,7 @@ TOP_CSS: Final = """
 #top form { flex: 1 1 14rem; display: flex; justify-content: flex-end; }
 #top input { width: 100%; max-width: 24rem; }
 """
-"""The bar alone: for pages with a layout of their own."""
+"""The style of the bar, for pages with their own layout."""
 
 CARDS_CSS: Final = """
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: .7rem; }
@@ -40,7 +40,7 @@ CARDS_CSS: Final = """
 .card span { color: var(--faint); font-size: .87rem; }
 @media (max-width: 56rem) { .cards { grid-template-columns: 1fr 1fr; } }
 """
-"""Figures side by side."""
+"""Figures in cards."""
 
 _CSS: Final = f"""
 body {{ max-width: none; padding: 0; }}
@@ -66,14 +66,14 @@ p.pages {{ display: flex; gap: 1.4rem; margin: 1.2rem 0; }}
 """
 
 
-def address(path: str, /, **asked: str | int | None) -> OwnUrl:
-    """Return the address of one of our pages; what is empty is not asked."""
-    told = urlencode({name: value for name, value in asked.items() if value})
-    return OwnUrl(quote(path) + (f"?{told}" if told else ""))
+def address(path: str, /, **params: str | int | None) -> OwnUrl:
+    """Return the URL of one of our pages, without empty parameters."""
+    query = urlencode({name: value for name, value in params.items() if value})
+    return OwnUrl(quote(path) + (f"?{query}" if query else ""))
 
 
 def top(tab: Tab, query: str = "") -> Fragment:
-    """Draw the bar: where one is, where else one can go, and what is searched for."""
+    """Return the navigation bar with the search box."""
     links = [
         element("a", name, href=OwnUrl(path), aria_current="page" if name == tab else None)
         for name, path in _TABS.items()
@@ -104,7 +104,7 @@ def framed(
     query: str = "",
     again_seconds: int | None = None,
 ) -> str:
-    """Return a whole page with the bar above its *body*."""
+    """Return a page with the navigation bar above its *body*."""
     return page(
         f"{title} · turnlog",
         [top(tab, query), element("main", body)],
@@ -115,7 +115,7 @@ def framed(
 
 
 def form(path: str, *fields: Child) -> Fragment:
-    """Make a form that asks the page at *path* anew."""
+    """Return a form that reloads the page at *path*."""
     return element(
         "form",
         fields,
@@ -126,7 +126,7 @@ def form(path: str, *fields: Child) -> Fragment:
 
 
 def field(name: str, value: str | None, words: str, *, listed: str | None = None) -> Fragment:
-    """Make a field for text; *listed* names a list of what may stand in it."""
+    """Return a text field; *listed* is the id of its datalist."""
     return element(
         "input",
         type="text",
@@ -139,7 +139,7 @@ def field(name: str, value: str | None, words: str, *, listed: str | None = None
 
 
 def choice(name: str, chosen: str, words: str, options: Sequence[tuple[str, str]]) -> Fragment:
-    """Make a field in which one of several *options* (value, words) is chosen."""
+    """Return a select box of *options* (value, words)."""
     return element(
         "select",
         [element("option", said, value=value, selected=value == chosen) for value, said in options],
@@ -148,20 +148,20 @@ def choice(name: str, chosen: str, words: str, options: Sequence[tuple[str, str]
     )
 
 
-def period_field(asked: Params) -> Fragment:
-    """Let the period of a report be chosen."""
-    return choice("since", asked.period or "all", "period", list(PERIODS.items()))
+def period_field(params: Params) -> Fragment:
+    """Return the select box for the period of a report."""
+    return choice("since", params.period or "all", "period", list(PERIODS.items()))
 
 
 def tick(name: str, words: str, *, is_on: bool) -> Fragment:
-    """Make a box to tick."""
+    """Return a check box."""
     box = element("input", type="checkbox", name=name, value="1", checked=is_on)
     return element("label", box, f" {words}")
 
 
-def pager(path: str, asked: Mapping[str, str], offset: int, limit: int, more: bool) -> Child:  # noqa: FBT001
-    """Lead to the pages before and behind."""
-    rest = {name: value for name, value in asked.items() if name != "offset"}
+def pager(path: str, params: Mapping[str, str], offset: int, limit: int, more: bool) -> Child:  # noqa: FBT001
+    """Return links to the previous and the next page."""
+    rest = {name: value for name, value in params.items() if name != "offset"}
     links = []
     if offset:
         before = address(path, **rest, offset=max(0, offset - limit))

@@ -1,4 +1,4 @@
-"""What was used and what it cost, by day, project, model or session, each response once."""
+"""The page of costs, by day, project, model or session."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from turnlog.export.html.charts import (
 from turnlog.export.html.insights_page import spending
 from turnlog.export.html.page import Child, Fragment, element
 from turnlog.pricing.money import shown
-from turnlog.web.context import PageContext
+from turnlog.web.context import PageContext, Params
 from turnlog.web.layout import address, choice, field, form, framed, period_field
-from turnlog.web.params import Params
 
 _UNITS: Final[dict[str, str]] = {
     "day": "by day",
@@ -41,21 +40,21 @@ _MOST_BARS: Final = 12
 _LIMIT: Final = 200
 
 
-def costs_page(asked: Params) -> str:
-    """Draw the ledger that was *asked* for."""
-    desk = asked.desk
-    unit = cast("Unit", asked.one_of("by", _UNITS))
-    found = desk.store.cost(
+def costs_page(params: Params) -> str:
+    """Return the page of costs."""
+    ctx = params.ctx
+    unit = cast("Unit", params.one_of("by", _UNITS))
+    found = ctx.store.cost(
         by=[unit],
-        since=asked.period,
-        project=asked.project,
-        timezone=desk.zone,
+        since=params.period,
+        project=params.project,
+        timezone=ctx.zone,
     )
-    titles = _titles(desk) if unit == "session" else {}
+    titles = _titles(ctx) if unit == "session" else {}
     rows = found.rows if unit in _TIMES else sorted(found.rows, key=_usd, reverse=True)
     listed = (rows[::-1] if unit in _TIMES else rows)[:_LIMIT]
     heads = (unit, "messages", "input", "output", "cache written", "cache read", "cached", "cost")
-    cells = [(_name(unit, row, titles, desk), *_figures(row)) for row in listed]
+    cells = [(_name(unit, row, titles, ctx), *_figures(row)) for row in listed]
     cells.append((element("b", "all together"), *_figures(found.totals)))
     left = len(rows) - len(listed)
     return framed(
@@ -66,15 +65,15 @@ def costs_page(asked: Params) -> str:
         form(
             "/costs",
             choice("by", unit, "rows", list(_UNITS.items())),
-            period_field(asked),
-            field("project", asked.text("project"), "project"),
+            period_field(params),
+            field("project", params.text("project"), "project"),
         ),
-        _chart(unit, rows, titles, desk) if rows else None,
+        _chart(unit, rows, titles, ctx) if rows else None,
         table(heads, cells) if rows else element("p", "Nothing was used then."),
         element("p", f"{counted(left, 'more row')}: turnlog cost --by {unit}", class_="faint")
         if left > 0
         else None,
-        _unpriced(found, desk),
+        _unpriced(found, ctx),
         css=CHART_CSS + "table { margin-top: 1.4rem; }",
     )
 
@@ -88,12 +87,10 @@ def _named(unit: Unit, row: LedgerRow) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _chart(
-    unit: Unit, rows: list[LedgerRow], titles: dict[str, str], desk: PageContext
-) -> Fragment:
+def _chart(unit: Unit, rows: list[LedgerRow], titles: dict[str, str], ctx: PageContext) -> Fragment:
     def label(row: LedgerRow) -> str:
         name = _named(unit, row)
-        return desk.clean(titles.get(name or "") or shown_name(unit, name))
+        return ctx.clean(titles.get(name or "") or shown_name(unit, name))
 
     if unit == "day":
         costs = {row.day: float(_usd(row)) for row in rows if isinstance(row.day, str)}
@@ -105,9 +102,9 @@ def _chart(
     return bars(f"Cost {_UNITS[unit]}", dear, width=760)
 
 
-def _name(unit: Unit, row: LedgerRow, titles: dict[str, str], desk: PageContext) -> Child:
+def _name(unit: Unit, row: LedgerRow, titles: dict[str, str], ctx: PageContext) -> Child:
     name = _named(unit, row)
-    words = desk.clean(titles.get(name or "") or shown_name(unit, name))
+    words = ctx.clean(titles.get(name or "") or shown_name(unit, name))
     if unit == "session" and name:
         return element("a", words, href=address(f"/session/{name}"))
     if unit == "project" and name:
@@ -127,17 +124,17 @@ def _figures(row: Figures) -> tuple[str, ...]:
     )
 
 
-def _titles(desk: PageContext) -> dict[str, str]:
-    with desk.store.index() as index:
+def _titles(ctx: PageContext) -> dict[str, str]:
+    with ctx.store.index() as index:
         found = list_indexed(index, archived=None, detailed=0)
     return {row.id: row.title for row in found.sessions if row.title}
 
 
-def _unpriced(found: Ledger, desk: PageContext) -> list[Fragment]:
+def _unpriced(found: Ledger, ctx: PageContext) -> list[Fragment]:
     return [
         element(
             "p",
-            f"No price is known for {desk.clean(each.model)}: {count(each.messages)} messages,"
+            f"No price is known for {ctx.clean(each.model)}: {count(each.messages)} messages,"
             f" {short(each.tokens)} tokens are in no cost.",
             class_="note",
         )

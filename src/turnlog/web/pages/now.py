@@ -1,6 +1,6 @@
-"""What agents are doing now: who waits for a person first, then who is at work, then the last day.
+"""The page of what agents are doing now; it reloads itself every few seconds.
 
-The page asks for itself again every few seconds; whoever reads it need do nothing.
+Sessions that wait for a person come first, then those at work, then those of the last day.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+from turnlog.api.live import ASKED_FOR, Doing, LiveDocument, LiveSession
 from turnlog.export.html.charts import counted, short, time
 from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, element
 from turnlog.export.html.session_page import duration
-from turnlog.live.activity import ASKED_FOR, Doing
-from turnlog.live.sessions import LiveDocument, LiveSession
 from turnlog.pricing.money import shown
-from turnlog.web.context import PageContext
+from turnlog.web.context import PageContext, Params
 from turnlog.web.layout import CARDS_CSS, address, framed
-from turnlog.web.params import Params
 
 _AGAIN_SECONDS: Final = 5
 _MOST_CALLS: Final = 4
@@ -51,18 +49,18 @@ meter { width: 6rem; height: .7rem; vertical-align: middle; }
 """
 
 
-def now_page(asked: Params) -> str:
-    """Draw what is going on at this moment."""
-    desk = asked.desk
-    desk.live.ask()
-    seen = desk.live.look()
-    rows = [_session(each, seen.at, desk) for each in seen.sessions]
+def now_page(params: Params) -> str:
+    """Return the page of running and recent sessions."""
+    ctx = params.ctx
+    ctx.live.ask()
+    seen = ctx.live.look()
+    rows = [_session(each, seen.at, ctx) for each in seen.sessions]
     told = element("p", "No agent runs, and none did in the last day.")
     return framed(
         "Now",
         "Now",
         element("div", list(_cards(seen)), class_="cards"),
-        [element("p", desk.clean(notice), class_="note") for notice in desk.live.notices],
+        [element("p", ctx.clean(notice), class_="note") for notice in ctx.live.notices],
         element("ol", rows, class_="now") if rows else told,
         css=CARDS_CSS + _CSS,
         again_seconds=_AGAIN_SECONDS,
@@ -84,15 +82,15 @@ def _cards(seen: LiveDocument) -> list[Fragment]:
     return cards
 
 
-def _session(session: LiveSession, now: datetime, desk: PageContext) -> Fragment:
-    title = desk.clean(session.title or session.prompt) or f"session {session.id[:8]}"
+def _session(session: LiveSession, now: datetime, ctx: PageContext) -> Fragment:
+    title = ctx.clean(session.title or session.prompt) or f"session {session.id[:8]}"
     return element(
         "li",
         element("a", title, href=address(f"/session/{session.id}")),
         element("p", _doing(session, now), class_="doing"),
-        [element("p", _call(each.tool, each.asked, desk)) for each in session.calls[:_MOST_CALLS]],
-        _prompt(session, title, desk),
-        element("p", _facts(session, desk), class_="facts"),
+        [element("p", _call(each.tool, each.asked, ctx)) for each in session.calls[:_MOST_CALLS]],
+        _prompt(session, title, ctx),
+        element("p", _facts(session, ctx), class_="facts"),
         class_=_kind(session),
     )
 
@@ -115,23 +113,23 @@ def _doing(session: LiveSession, now: datetime) -> Child:
     return element("b", words) if words else None
 
 
-def _call(tool: str, asked: str, desk: PageContext) -> Child:
-    return [element("b", desk.clean(tool)), " ", element("code", desk.clean(asked)[:_LONGEST])]
+def _call(tool: str, asked: str, ctx: PageContext) -> Child:
+    return [element("b", ctx.clean(tool)), " ", element("code", ctx.clean(asked)[:_LONGEST])]
 
 
-def _prompt(session: LiveSession, title: str, desk: PageContext) -> Fragment | None:
-    said = " ".join(desk.clean(session.prompt).split())
+def _prompt(session: LiveSession, title: str, ctx: PageContext) -> Fragment | None:
+    said = " ".join(ctx.clean(session.prompt).split())
     return element("p", said[:_LONGEST]) if said and said != title else None
 
 
-def _facts(session: LiveSession, desk: PageContext) -> Child:
+def _facts(session: LiveSession, ctx: PageContext) -> Child:
     facts: list[Child] = [
-        desk.project_name(session.project),
-        desk.clean(session.git_branch),
+        ctx.project_name(session.project),
+        ctx.clean(session.git_branch),
         f"{counted(session.subagents, 'subagent')} at work" if session.subagents else None,
         f"{short(session.tokens)} tokens" if session.tokens else None,
         shown(Decimal(session.cost_usd)) if session.messages else None,
-        desk.when(session.last_active_at),
+        ctx.when(session.last_active_at),
     ]
     percent = session.context_percent
     if percent is not None:

@@ -1,4 +1,4 @@
-"""What was said, found: hits with their words marked, each a way to the place where it stands."""
+"""The page of search results, with links to the records."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Final
 
 from turnlog.api.search import Hit, search
 from turnlog.export.html.page import Child, Fragment, OwnUrl, element
-from turnlog.web.context import PageContext
+from turnlog.web.context import PageContext, Params
 from turnlog.web.layout import address, field, form, framed, pager, tick
-from turnlog.web.params import Params
 
 _LIMIT: Final = 20
 _WIDTH: Final = 320
@@ -37,53 +36,53 @@ _HELP: Final = (
 )
 
 
-def search_page(asked: Params) -> str:
-    """Draw the hits for what was *asked*."""
-    desk, query = asked.desk, asked.text("q")
-    is_newest, with_results = asked.is_on("newest"), asked.is_on("results")
+def search_page(params: Params) -> str:
+    """Return the hits of a search."""
+    ctx, query = params.ctx, params.text("q")
+    is_newest, with_results = params.is_on("newest"), params.is_on("results")
     asking = form(
         "/search",
         element("input", type="hidden", name="q", value=query),
-        field("project", asked.text("project"), "project"),
+        field("project", params.text("project"), "project"),
         tick("results", "what tools answered, too", is_on=with_results),
         tick("newest", "newest first", is_on=is_newest),
     )
     if not query:
         return framed("Search", "Search", element("h1", "Search"), _help(), css=_CSS)
-    with desk.store.index() as index:
+    with ctx.store.index() as index:
         found = search(
             index,
             query,
-            now=desk.now(),
-            zone=desk.zone,
-            project=asked.project,
+            now=ctx.now(),
+            zone=ctx.zone,
+            project=params.project,
             with_results=with_results,
             newest=is_newest,
             limit=_LIMIT,
-            offset=asked.offset,
+            offset=params.offset,
             width=_WIDTH,
-            mask=desk.mask,
+            mask=ctx.mask,
         )
-    notes = [element("p", desk.clean(note), class_="note") for note in found.notes]
-    hits = element("ol", [_hit(hit, desk) for hit in found.hits], class_="hits")
+    notes = [element("p", ctx.clean(note), class_="note") for note in found.notes]
+    hits = element("ol", [_hit(hit, ctx) for hit in found.hits], class_="hits")
     return framed(
         query,
         "Search",
         asking,
         notes,
         hits if found.hits else element("p", "Nothing was found."),
-        pager("/search", asked.fields, asked.offset, _LIMIT, found.next is not None),
+        pager("/search", params.fields, params.offset, _LIMIT, found.next is not None),
         css=_CSS,
         query=query,
     )
 
 
-def _hit(hit: Hit, desk: PageContext) -> Fragment:
+def _hit(hit: Hit, ctx: PageContext) -> Fragment:
     kind = f"{hit.kind}, {hit.tool}" if hit.tool else hit.kind
     subagent = "by a subagent" if hit.subagent else ""
     facts = [
-        desk.when(hit.at),
-        desk.project_name(hit.project),
+        ctx.when(hit.at),
+        ctx.project_name(hit.project),
         kind,
         subagent,
         "failed" if hit.is_error else "",
@@ -102,14 +101,14 @@ def _hit(hit: Hit, desk: PageContext) -> Fragment:
 
 
 def _place(hit: Hit) -> OwnUrl:
-    """Return the address at which the hit's words are in sight."""
+    """Return the URL of a session, scrolled to the hit."""
     found = hit.snippet[slice(*hit.highlights[0])] if hit.highlights else ""
     at = hit.at.isoformat() if hit.at else None
     return OwnUrl(address(f"/session/{hit.session}", at=at, find=found) + ("#here" if at else ""))
 
 
 def _marked(hit: Hit) -> Iterator[Child]:
-    """Return the snippet with its matches marked."""
+    """Yield the snippet with its matches marked."""
     place = 0
     for begin, end in hit.highlights:
         yield hit.snippet[place:begin]

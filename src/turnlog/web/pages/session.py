@@ -1,4 +1,4 @@
-"""One session, as its export draws it, with the words in sight that a search found; and exports."""
+"""The page of a session, scrolled to a search hit, and its exports."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final, cast
 
+from turnlog.api.reading import Session
 from turnlog.errors import NotFound
 from turnlog.export.conversation import ConversationOptions, ThreadName
 from turnlog.export.conversation_builder import read_conversation
 from turnlog.export.exporter import SHAPES, Shape, exported
 from turnlog.export.html.page import Fragment, OwnUrl, element, joined
 from turnlog.export.html.session_page import PageFrame, session_page
-from turnlog.sessions.session import Session
+from turnlog.web.context import Params
 from turnlog.web.layout import TOP_CSS, address, top
-from turnlog.web.params import Params
 
 _THREADS: Final[dict[str, str]] = {
     "whole": "from the beginning",
@@ -46,37 +46,37 @@ body {{ grid-template: "top top" auto "head head" auto "bar bar" auto "nav main"
 """
 
 
-def session_pieces(name: str, asked: Params) -> Iterator[str]:
-    """Give the page of the session that *name* means, piece by piece; its head is read at once."""
-    desk = asked.desk
-    session = Session.find(desk.store.homes, name)
-    thread = asked.one_of("thread", _THREADS)
+def session_pieces(name: str, params: Params) -> Iterator[str]:
+    """Yield the page of a session piece by piece; raise at once if it cannot be read."""
+    ctx = params.ctx
+    session = Session.find(ctx.store.homes, name)
+    thread = params.one_of("thread", _THREADS)
     told = read_conversation(
-        session, ConversationOptions(thread=cast("ThreadName", thread)), desk.outgoing(session)
+        session, ConversationOptions(thread=cast("ThreadName", thread)), ctx.outgoing(session)
     )
     at = None
-    with suppress(ValueError):  # Somebody wrote it by hand: then the page begins at its beginning.
-        at = datetime.fromisoformat(asked.text("at"))
+    with suppress(ValueError):  # An invalid time is ignored.
+        at = datetime.fromisoformat(params.text("at"))
     setting = PageFrame(
         above=element("div", top(""), _more(session, thread), id="above"),
         css=_CSS,
         at=at if at is not None and at.tzinfo is not None else None,
-        find=asked.text("find"),
+        find=params.text("find"),
     )
-    return session_page(told, setting, desk.zone)
+    return session_page(told, setting, ctx.zone)
 
 
-def session_export(name: str, shape: str, asked: Params) -> tuple[str, str, str]:
-    """Return a session as a file to hand on, its media type and its name; secrets are masked."""
+def session_export(name: str, shape: str, params: Params) -> tuple[str, str, str]:
+    """Return a session as text with masked secrets, its media type and a file name."""
     if shape not in SHAPES:
         raise NotFound(f"there is no export as {shape}", hint=f"there are {', '.join(SHAPES)}")
-    session = Session.find(asked.desk.store.homes, name)
+    session = Session.find(params.ctx.store.homes, name)
     text = exported(session, shape, ConversationOptions())
     return text, MEDIA[shape], f"session-{session.id[:8]}.{shape}"
 
 
 def _more(session: Session, thread: str) -> Fragment:
-    """Say what else can be seen of the session, and done with it."""
+    """Return links to other threads and exports."""
     threads = [
         element(
             "a",

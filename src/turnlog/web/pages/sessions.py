@@ -1,4 +1,4 @@
-"""The first page: what the last days cost, which sessions there are, what needs attention."""
+"""The first page: recent costs, warnings, and the list of sessions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from turnlog.export.html.charts import count, counted, short
 from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, element
 from turnlog.pricing.money import shown
-from turnlog.web.context import PageContext
+from turnlog.web.context import PageContext, Params
 from turnlog.web.layout import CARDS_CSS, address, choice, field, form, framed, pager, tick
-from turnlog.web.params import Params
 
 _LIMIT: Final = 50
 _SORTS: Final[dict[str, str]] = {
@@ -41,33 +40,33 @@ td.project { white-space: nowrap; }
 """
 
 
-def sessions_page(asked: Params) -> str:
-    """Draw the list that was *asked* for."""
-    desk, project = asked.desk, asked.project
-    sort = asked.one_of("sort", _SORTS)
-    with desk.store.index() as index:
+def sessions_page(params: Params) -> str:
+    """Return the list of sessions."""
+    ctx, project = params.ctx, params.project
+    sort = params.one_of("sort", _SORTS)
+    with ctx.store.index() as index:
         found = list_indexed(
             index,
             project=project,
-            text_in_title=asked.text("title") or None,
-            since=asked.moment("since"),
-            gone=asked.is_on("gone"),
+            text_in_title=params.text("title") or None,
+            since=params.moment("since"),
+            gone=params.is_on("gone"),
             sort=cast("SessionSort", sort),
             limit=_LIMIT,
-            offset=asked.offset,
-            now=desk.now(),
+            offset=params.offset,
+            now=ctx.now(),
         )
         is_plain = not any(
-            asked.text(name) for name in ("title", "project", "since", "gone", "offset")
+            params.text(name) for name in ("title", "project", "since", "gone", "offset")
         )
         seen = (
-            overview(index, desk.store.homes, desk.prices, now=desk.now(), zone=desk.zone)
+            overview(index, ctx.store.homes, ctx.prices, now=ctx.now(), zone=ctx.zone)
             if is_plain
             else None
         )
-        costs = _costs(index, desk)
+        costs = _costs(index, ctx)
         projects = sorted({row.path for row in list_projects(index).projects if row.path})
-    rows = [_row(row, costs.get(row.id), desk) for row in found.sessions]
+    rows = [_row(row, costs.get(row.id), ctx) for row in found.sessions]
     heads = ("session", "project", "active", "prompts", "tokens", "cost")
     numbers = heads[3:]
     top = [element("th", each, class_="number" if each in numbers else None) for each in heads]
@@ -80,27 +79,27 @@ def sessions_page(asked: Params) -> str:
         element("h1", f"{count(found.total)} session{'' if found.total == 1 else 's'}"),
         form(
             "/",
-            field("title", asked.text("title"), "words in the title"),
-            field("project", asked.text("project"), "project", listed="projects"),
-            field("since", asked.text("since"), "since: 7d, monday, 2026-11"),
+            field("title", params.text("title"), "words in the title"),
+            field("project", params.text("project"), "project", listed="projects"),
+            field("since", params.text("since"), "since: 7d, monday, 2026-11"),
             choice("sort", sort, "order", list(_SORTS.items())),
-            tick("gone", "gone at their source", is_on=asked.is_on("gone")),
+            tick("gone", "gone at their source", is_on=params.is_on("gone")),
             element(
                 "datalist",
-                [element("option", value=desk.clean(each)) for each in projects],
+                [element("option", value=ctx.clean(each)) for each in projects],
                 id="projects",
             ),
         ),
         element("div", table, class_="scroll") if rows else nothing,
-        pager("/", asked.fields, asked.offset, _LIMIT, found.next is not None),
+        pager("/", params.fields, params.offset, _LIMIT, found.next is not None),
         css=CARDS_CSS + CSS,
     )
 
 
-def _costs(index: Index, desk: PageContext) -> dict[str, str]:
-    """Return what each session cost."""
-    source, asked = IndexSource(index, desk.prices), Question(by=("session",), zone=desk.zone)
-    found = cost(source, desk.prices, asked, now=desk.now())
+def _costs(index: Index, ctx: PageContext) -> dict[str, str]:
+    """Return the cost of each session."""
+    source, params = IndexSource(index, ctx.prices), Question(by=("session",), zone=ctx.zone)
+    found = cost(source, ctx.prices, params, now=ctx.now())
     return {row.session: row.cost_usd for row in found.rows if isinstance(row.session, str)}
 
 
@@ -116,7 +115,7 @@ def _seen(seen: Overview) -> Fragment:
 
 
 def _attention(attention: Attention) -> Iterable[Fragment]:
-    """Say what a person should look at, and what to type."""
+    """Yield a note for each kind of problem, with the command that helps."""
     said = (
         (attention.about_to_be_deleted, "The agent's cleanup takes {} within a week", "keep"),
         (attention.crashed, "{} did not end in good order", "recover"),
@@ -128,11 +127,11 @@ def _attention(attention: Attention) -> Iterable[Fragment]:
             yield element("p", told, element("code", f"turnlog {command}"), class_="note")
 
 
-def _row(row: IndexedSession, cost: str | None, desk: PageContext) -> Fragment:
-    title = desk.clean(row.title) or "(nothing was said)"
+def _row(row: IndexedSession, cost: str | None, ctx: PageContext) -> Fragment:
+    title = ctx.clean(row.title) or "(nothing was said)"
     facts = [
-        desk.clean(row.git_branch),
-        f"#{desk.clean(row.tag)}" if row.tag else "",
+        ctx.clean(row.git_branch),
+        f"#{ctx.clean(row.tag)}" if row.tag else "",
         counted(row.subagents, "subagent") if row.subagents else "",
     ]
     marks: list[Child] = []
@@ -152,12 +151,12 @@ def _row(row: IndexedSession, cost: str | None, desk: PageContext) -> Fragment:
         ),
         element(
             "td",
-            element("a", desk.project_name(row.project), href=address("/", project=row.project)),
+            element("a", ctx.project_name(row.project), href=address("/", project=row.project)),
             class_="project",
         ),
         element(
             "td",
-            desk.when(row.last_active_at),
+            ctx.when(row.last_active_at),
             element("small", [[mark, " "] for mark in marks]) if marks else None,
             class_="when",
         ),
