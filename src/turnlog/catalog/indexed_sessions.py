@@ -25,6 +25,8 @@ from turnlog.catalog.pages import (
     COUNTERS,
     JOIN_PAID,
     LISTED,
+    REGISTRY_LAYOUTS,
+    SHARED_LAYOUTS,
     ListConditions,
     ListPage,
     models_in,
@@ -206,7 +208,7 @@ def _archived_in(index: Index, archives: Archives) -> list[int]:
     """Find the sessions that are archived."""
     found = index.db.execute(
         f"WITH {LISTED} SELECT id, {', '.join(_OF_ARCHIVE)} FROM listed"  # noqa: S608 - Ours.
-        " WHERE layout = 'flat' OR session IN (SELECT value FROM json_each(?))",
+        f" WHERE layout IN {REGISTRY_LAYOUTS} OR session IN (SELECT value FROM json_each(?))",
         (json.dumps(archives.ids),),
     )
     return [number for number, *told in found if archives.holds(*told)]
@@ -292,12 +294,12 @@ def _used(index: Index, ids: str) -> dict[tuple[str, str], dict[str, Any]]:
 # are found without the index on sessions, which takes a third of the time.
 _ALONE: Final = (
     "json_each(?1) AS page"
-    " CROSS JOIN sessions ON sessions.id = page.value AND sessions.layout <> 'dated'"
+    f" CROSS JOIN sessions ON sessions.id = page.value AND sessions.layout NOT IN {SHARED_LAYOUTS}"
     " CROSS JOIN logs ON logs.session = sessions.session AND logs.home = sessions.home"
 )
 _TOGETHER: Final = (
     "json_each(?1) AS page"
-    " CROSS JOIN sessions ON sessions.id = page.value AND sessions.layout = 'dated'"
+    f" CROSS JOIN sessions ON sessions.id = page.value AND sessions.layout IN {SHARED_LAYOUTS}"
     " CROSS JOIN records ON records.session = sessions.id"
 )
 _TOOLS: Final = (

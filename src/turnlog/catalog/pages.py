@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from turnlog.errors import UsageError
+from turnlog.formats import supported
 from turnlog.index.connection import Index
 from turnlog.index.ids import microseconds
 from turnlog.text import utf8_safe
@@ -20,18 +21,29 @@ from turnlog.text import utf8_safe
 COUNTERS: Final = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 """The tokens that responses used, by the names that every report has for them."""
 
-LISTED: Final = """
+
+def _sql(layouts: frozenset[str]) -> str:
+    return "(" + ", ".join(f"'{name}'" for name in sorted(layouts)) + ")"
+
+
+SHARED_LAYOUTS: Final = _sql(supported.SHARED_LAYOUTS)
+"""The layouts of sessions that share their logs, as SQL."""
+
+REGISTRY_LAYOUTS: Final = _sql(supported.REGISTRY_LAYOUTS)
+"""The layouts of sessions that may be archived in place, as SQL."""
+
+LISTED: Final = f"""
 listed AS (
     SELECT sessions.*, projects.path AS place,
         sessions.gone_at IS NOT NULL OR sessions.path = '' AS is_gone,
         coalesce(last_active_at, (
             SELECT nullif(text_mtime_ns, 0) / 1000 FROM logs WHERE logs.path = sessions.path
         )) AS active_at,
-        CASE sessions.layout WHEN 'dated' THEN (
+        CASE WHEN sessions.layout IN {SHARED_LAYOUTS} THEN (
             SELECT coalesce(sum(length + 1), 0) FROM records WHERE records.session = sessions.id
         ) ELSE size_bytes END AS bytes
     FROM sessions LEFT JOIN projects ON projects.id = sessions.project
-)"""
+)"""  # noqa: S608 - Ours.
 """Every session, and of it what the bare list says.
 
 Where no record says when, the file's own time is the next best. A session that shares its logs

@@ -33,6 +33,7 @@ from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.formats.find import in_reading_order
 from turnlog.formats.home_paths import kept_root
 from turnlog.formats.projects import expand_path, is_within
+from turnlog.formats.supported import SHARED_LAYOUTS
 from turnlog.index.titles import StoredTitles
 from turnlog.keep.archive.archives import Archives, is_flat_archive
 from turnlog.records.codec import decode
@@ -117,7 +118,7 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     @property
     def sharer(self) -> str | None:
         """Its id, if other sessions have records in its log, too."""
-        return self.id if self.layout == "dated" else None
+        return self.id if self.layout in SHARED_LAYOUTS else None
 
 
 class SessionList(Struct, kw_only=True):
@@ -164,7 +165,9 @@ def list_sessions(
             log: _row(log, subagents, moment, problems, remembered)
             for log in _without_twins(mains)
             # An archive has to be unpacked to be read: not if it is left out anyway.
-            if archived is not False or log.layout != "flat" or not is_flat_archive(str(log.path))
+            if archived is not False
+            or not log.format.has_registry
+            or not is_flat_archive(str(log.path))
         }
     listed = {log: row for log, row in read.items() if row is not None}
     found = list(listed.values()) if copies else _one_of_copies(listed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from turnlog.errors import UsageError
 from turnlog.formats.claude_code.format import CLAUDE_CODE
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from turnlog.formats.walk import Item
 
 FORMATS: list[Format] = [CLAUDE_CODE, DATED, FLAT]
+
+# By the name of a layout, as the index has it, which is "" for a session without a log.
+DIALECTS: Final[dict[str, str]] = {each.name: each.dialect for each in FORMATS}
+SHARED_LAYOUTS: Final = frozenset[str](each.name for each in FORMATS if each.shares_logs)
+REGISTRY_LAYOUTS: Final = frozenset[str](each.name for each in FORMATS if each.has_registry)
 
 
 def format_named(name: str) -> Format:

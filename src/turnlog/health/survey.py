@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile
+from turnlog.formats.supported import DIALECTS
 from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS, short_uuid
 from turnlog.index.refresh.line_decoder import OF_SUBAGENT, SLIPPED_IN
@@ -92,7 +93,7 @@ def _known(by_path: dict[str, LogFile], index: Index) -> dict[str, Surveyed]:
             continue
         rows = rows_of(log)
         asked = open_calls.get(log, 0)
-        is_tree = layout == "claude" and kind == "session"
+        is_tree = DIALECTS[layout] == "claude" and kind == "session"
         found[path] = Surveyed(
             log=by_path[path],
             size_bytes=max(0, size_bytes),

@@ -11,6 +11,7 @@ whole of each log tells (damage, crashes) is not known.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
@@ -25,7 +26,7 @@ from turnlog.catalog.period import Period
 from turnlog.catalog.sessions import Keepings, SessionRow, list_sessions
 from turnlog.costs.ledger import Question, ledger
 from turnlog.costs.usage import IndexSource, scan_usage
-from turnlog.formats import Home
+from turnlog.formats import FORMATS, Home
 from turnlog.index.connection import Index
 from turnlog.index.ids import microseconds
 from turnlog.index.processes import processors
@@ -188,14 +189,16 @@ def _lost(index: Index, home: Home, now: datetime) -> int:
     period = cleanup_period(home)
     if period is None:
         return 0
+    cleaned = [each.name for each in FORMATS if each.cleanup_period(home) is not None]
     until_ns = int(now.timestamp() * 1_000_000_000) + (WITHIN_DAYS - period.days) * _DAY_NS
     rows = index.db.execute(
         "SELECT DISTINCT logs.session, logs.path FROM logs JOIN sessions"
         " ON sessions.session = logs.session AND sessions.home = logs.home"
-        " WHERE logs.home = ? AND kind = 'session' AND logs.layout = 'claude'"
+        " WHERE logs.home = ? AND kind = 'session'"
+        " AND logs.layout IN (SELECT value FROM json_each(?))"
         " AND logs.gone_at IS NULL AND packed_bytes IS NULL AND text_mtime_ns <= ?"
         " AND NOT is_sidechain",
-        (str(home.path), until_ns),
+        (str(home.path), json.dumps(cleaned), until_ns),
     )
     keepings = Keepings()
     return len({session for session, path in rows if keepings.of(str(home.path), path) == "live"})

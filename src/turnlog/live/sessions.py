@@ -29,6 +29,7 @@ from turnlog.costs.usage import IndexSource
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, claude_log, read_name, subagent_logs_near
 from turnlog.formats.projects import is_within
+from turnlog.formats.supported import SHARED_LAYOUTS
 from turnlog.index.connection import open_fresh
 from turnlog.index.refresh.refresh import Progress
 from turnlog.live.activity import (
@@ -281,7 +282,7 @@ def shared_by(session_id: str, layout: str) -> str | None:
 
     A session without an id is named by its log, and has what no other one has.
     """
-    return session_id if layout == "dated" and "/" not in session_id else None
+    return session_id if layout in SHARED_LAYOUTS and "/" not in session_id else None
 
 
 def urgency(session: LiveSession) -> tuple[Any, ...]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
 
 from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.formats import FORMATS, format_named
 
 if TYPE_CHECKING:
     from turnlog.formats import LayoutName
     from turnlog.sessions.convert.convert import DialectChoice
     from turnlog.sessions.session import Session
 
-_LAYOUTS = click.Choice(("claude", "dated", "flat"))
+_LAYOUTS = click.Choice([each.name for each in FORMATS])
 _SHOWN = 3
 
 
@@ -140,5 +142,5 @@ def _show(document: ConvertDocument) -> None:
         ranges = counted(document.damage, "damaged range")
         out.print(f"[yellow]![/] {ranges} held no record and stayed behind")
         out.print(f"[dim]hint: turnlog check {safe(document.converted_from)} shows them[/]")
-    if document.layout == "claude":
-        out.print(f"[dim]hint: go on with: claude --resume {safe(document.id)}[/]")
+    if command := format_named(document.layout).resume_command(document.id):
+        out.print(f"[dim]hint: go on with: {safe(shlex.join(command))}[/]")

@@ -8,6 +8,7 @@ import click
 from msgspec import Struct
 
 from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.formats import FORMATS
 
 if TYPE_CHECKING:
     from turnlog.formats import LayoutName
@@ -41,7 +42,7 @@ Examples:
 )
 @click.option(
     "--layout",
-    type=click.Choice(("claude", "dated", "flat")),
+    type=click.Choice([each.name for each in FORMATS]),
     help="How the new session is laid out.  [default: as the old one]",
 )
 def command(

@@ -219,7 +219,7 @@ def _is_in_sidechain(record: Record) -> bool:
 
 
 def _last_records(session: Session, count: int) -> list[Record]:
-    if session.layout == "dated":
+    if session.format.shares_logs:
         placed = list(deque(session.items(), maxlen=count))
     else:
         items = read_last(session.path, count)

@@ -16,6 +16,7 @@ from typing import Final
 
 from turnlog.errors import TurnlogError
 from turnlog.formats.log_file import LogFile
+from turnlog.formats.supported import DIALECTS
 from turnlog.index.ids import BESIDE
 from turnlog.index.refresh.bookmarks import Bookmark, length_of
 from turnlog.index.refresh.chunks import Chunk, ChunkUsage, Work
@@ -82,7 +83,7 @@ class LogReading:
             from turnlog.sessions.owners import anonymous_id  # noqa: PLC0415 - Days are few.
 
             self._nameless = anonymous_id(work.log)
-        self._is_fast = work.log.layout == "claude" and not self._is_day
+        self._is_fast = DIALECTS.get(work.log.layout) == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
         self._passing = Passing()
         self._rows = ChunkRows(self.folded, work.id)

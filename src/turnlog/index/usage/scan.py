@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
+from turnlog.formats.supported import DIALECTS
 from turnlog.records.damage import Damage
 from turnlog.records.dates import instant
 from turnlog.records.record import SystemInit
@@ -81,7 +82,7 @@ class SkippedUsage(Struct, frozen=True, kw_only=True):
 
 def needles_of(layout: str) -> tuple[bytes, ...]:
     """Return the bytes of which a line has at least one if it tells of usage."""
-    return _USAGE if layout == "claude" else _ANY_USAGE
+    return _USAGE if DIALECTS.get(layout) == "claude" else _ANY_USAGE
 
 
 class UsageLines:
@@ -213,7 +214,7 @@ class _LogPlace:
         self._subagent = log.agent_id
         self._is_main = log.kind == "session"
         self._is_subagent = log.kind == "subagent"
-        self._is_flat = log.layout == "flat"
+        self._is_flat = DIALECTS.get(log.layout) == "flat"
         self._model: str | None = None
 
     def fill_in(self, sighting: UsageEntry, offset: int) -> UsageEntry:

@@ -110,7 +110,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
     """
     log = _main(session)
     refuse_if_running(session.id, session.logs, (log.home,))
-    if log.layout != "flat" or log.is_kept:
+    if not log.format.has_registry or log.is_kept:
         return _archive_by_copies(session, log, remove=bool(remove))
     if remove is False:
         raise UsageError(
@@ -130,7 +130,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
     )
     return Archived(
         id=session.id,
-        layout="flat",
+        layout=log.layout,
         home=os.fspath(log.home),
         files=found.files,
         size_bytes=found.size_bytes,
@@ -188,8 +188,9 @@ def _put_back(session: Session, log: LogFile) -> int:
         note_restored(done)
         return sum(each.written for each in done)
     directory = place_of(log.path)
-    is_archive = log.layout == "flat" and is_flat_archive(str(log.path))
-    if is_archive or (log.layout == "flat" and is_archive_present(directory, session.id)):
+    is_flat = log.format.has_registry
+    is_archive = is_flat and is_flat_archive(str(log.path))
+    if is_archive or (is_flat and is_archive_present(directory, session.id)):
         refuse_unreadable(SessionFileIndex(log.home).unseen)
         refuse_if_running(session.id, session.logs, (log.home,))
         return unarchive_flat(directory, session.id, log.path if is_archive else None)
@@ -199,7 +200,7 @@ def _put_back(session: Session, log: LogFile) -> int:
 def is_archived(session: Session) -> bool:
     """Return whether *session* is archived."""
     log = session.main_logs[-1] if session.main_logs else None
-    if log is not None and log.layout == "flat" and not log.is_kept:
+    if log is not None and log.format.has_registry and not log.is_kept:
         return is_flat_archive(str(log.path))
     return fact_of(session) is not None
 
@@ -296,7 +297,7 @@ class KeptArchiver:
         mains = self._session.main_logs
         days = {_name_in_home(self._home, log.path) for log in mains if log.kind == "day"}
         found = self._belongings.of(self._session.id) + self._belongings.days(days)
-        is_flat = self._session.layout == "flat"
+        is_flat = self._session.format.has_registry
         return [
             each
             for each in found
@@ -393,7 +394,7 @@ class KeptArchiver:
                 records += proofs[name].content.records
             else:
                 records += content_of(open_source(copy.path), name.rpartition("/")[2]).records
-        is_shared = self._session.layout == "dated"
+        is_shared = self._session.format.shares_logs
         return ArchivedFact(
             home=os.fspath(self._root),
             size_bytes=own_bytes(self._session) if is_shared else size_bytes,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from turnlog.errors import TurnlogError
 from turnlog.formats import journal_log, turnlog_home
 from turnlog.formats.home_paths import kept_root
+from turnlog.formats.supported import REGISTRY_LAYOUTS
 
 if TYPE_CHECKING:
     from turnlog.sessions.journal import ArchivedFact, Journal
@@ -69,7 +70,7 @@ class Archives:
         size_bytes: int,
     ) -> bool:
         """Return whether a session is archived."""
-        if layout == "flat" and not path.startswith(self._kept):
+        if layout in REGISTRY_LAYOUTS and not path.startswith(self._kept):
             return is_flat_archive(path)
         return self.fact(session_id, home, path, size_bytes) is not None
 
