@@ -38,7 +38,7 @@ from turnlog.export.conversation import (
     ToolCall,
 )
 from turnlog.export.html.markdown import is_too_much, language_of
-from turnlog.export.html.session_page import duration, notices_of
+from turnlog.export.html.session_page import duration_of, notices_of
 from turnlog.text import inert, inert_line
 
 if TYPE_CHECKING:
@@ -206,8 +206,9 @@ def _closed(text: str) -> str | None:
     """
     if _is_safe(text):
         return text
-    closed = (text + fence for fence in _fences(text))
-    return next(filter(_is_safe, closed), None)
+    fences = [token for token in _reader(tables=True).parse(text) if token.type == "fence"]
+    closed = f"{text}\n{fences[-1].markup}" if fences else text
+    return closed if fences and _is_safe(closed) else None
 
 
 def _is_safe(text: str) -> bool:
@@ -232,12 +233,6 @@ def _is_inert(tokens: list[Token]) -> bool:
         if token.children and not _is_inert(token.children):
             return False
     return True
-
-
-def _fences(text: str) -> Iterator[str]:
-    fences = [token for token in _reader(tables=True).parse(text) if token.type == "fence"]
-    if fences:
-        yield f"\n{fences[-1].markup}"
 
 
 @cache
@@ -293,15 +288,10 @@ def _head(head: Head) -> Iterator[str]:
 
 
 def _turn(turn: ConversationTurn) -> Iterator[str]:
-    took = duration((turn.ended_at - turn.at).total_seconds()) if turn.at and turn.ended_at else ""
-    facts = [str(turn.number) if turn.number else "Before the first prompt", _at(turn.at), took]
-    yield f"## {' · '.join(fact for fact in facts if fact)}"
-    yield from _blocks(turn.blocks, 3)
-
-
-def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
-    for block in blocks:
-        yield from _block(block, level)
+    name = str(turn.number) if turn.number else "Before the first prompt"
+    yield f"## {' · '.join(fact for fact in (name, _at(turn.at), duration_of(turn)) if fact)}"
+    for block in turn.blocks:
+        yield from _block(block, 3)
 
 
 def _block(block: Block, level: int) -> Iterator[str]:
@@ -315,11 +305,7 @@ def _block(block: Block, level: int) -> Iterator[str]:
         case PromptPiece():
             yield fenced(block.text)
         case Answer():
-            yield (
-                f"**Error**\n\n{inert_markdown(block.text)}"
-                if block.is_error
-                else inert_markdown(block.text)
-            )
+            yield ("**Error**\n\n" if block.is_error else "") + inert_markdown(block.text)
         case Thinking():
             yield f"*Thinking*\n\n{quoted(inert_markdown(block.text))}"
         case Picture():
@@ -335,14 +321,14 @@ def _block(block: Block, level: int) -> Iterator[str]:
 
 
 def _call(call: ToolCall, level: int) -> Iterator[str]:
-    came = f" → {plain(call.answered)}" if call.answered else ""
-    yield f"**{plain(call.name)}** {span(call.asked)}{came}"
+    answer = f" → {plain(call.answered)}" if call.answered else ""
+    yield f"**{plain(call.name)}** {span(call.asked)}{answer}"
     result = call.result
     changes = None if result and result.is_error else diffs.changes_of(call)
     if changes:
         yield fenced(diffs.as_text(changes), "diff")
     else:
-        yield from _given(call)
+        yield from _arguments(call)
         if result is not None and result.text.strip():
             yield fenced(result.text)
     for image in result.images if result else ():
@@ -351,32 +337,34 @@ def _call(call: ToolCall, level: int) -> Iterator[str]:
         yield from _subagent(subagent, level)
 
 
-def _given(call: ToolCall) -> Iterator[str]:
+def _arguments(call: ToolCall) -> Iterator[str]:
     """Yield the arguments of a call, unless the line above has all of them."""
-    given: Any = call.input
-    if not isinstance(given, dict) or not given:
+    arguments: Any = call.input
+    if not isinstance(arguments, dict) or not arguments:
         return
-    if call.name == "Write" and isinstance(given.get("content"), str):
-        yield fenced(given["content"], language_of(str(given.get("file_path"))) or "")
+    command = arguments.get("command")
+    values = [str(value) for value in arguments.values()]
+    if call.name == "Write" and isinstance(arguments.get("content"), str):
+        language = language_of(str(arguments.get("file_path"))) or ""
+        yield fenced(arguments["content"], language)
+    elif len(values) == 1 and " ".join(values[0].split()) == call.asked:
         return
-    told = [str(value) for value in given.values()]
-    if len(told) == 1 and " ".join(told[0].split()) == call.asked:
-        return
-    if set(given) <= {"command", "description"} and isinstance(given.get("command"), str):
-        if "\n" in given["command"] or given["command"] != call.asked:
-            yield fenced(given["command"], "bash")
-        return
-    yield fenced(json.format(json.encode(given)).decode(), "json")
+    elif set(arguments) <= {"command", "description"} and isinstance(command, str):
+        if "\n" in command or command != call.asked:
+            yield fenced(command, "bash")
+    else:
+        yield fenced(json.format(json.encode(arguments)).decode(), "json")
 
 
 def _subagent(subagent: SubagentRun, level: int) -> Iterator[str]:
     level = min(level, _DEEPEST)
-    words = " · ".join(plain(each) for each in (subagent.kind, subagent.description) if each)
+    words = " · ".join(plain(text) for text in (subagent.kind, subagent.description) if text)
     yield f"{'#' * level} Subagent {span(subagent.id)} {words}".rstrip()
     if subagent.is_orphan:
         yield "*The call that made it is not in the logs.*"
     for turn in subagent.turns:
-        yield from _blocks(turn.blocks, level + 1)
+        for block in turn.blocks:
+            yield from _block(block, level + 1)
     yield f"*End of subagent {span(subagent.id)}*"
 
 

@@ -71,8 +71,7 @@ def insights_sections(found: Insights, zone: tzinfo, clean: Clean) -> Child:
         return [nothing, _footer(found, zone, clean)]
     return [
         _cards(found),
-        _over_time(found, zone),
-        _habits(found, zone),
+        _days(found, zone),
         _models(found, clean),
         _projects(found, clean),
         _tools(found, clean),
@@ -117,6 +116,11 @@ def spending(costs: Mapping[str, float], first: str, last: str) -> Fragment:
     return lines("Cost over time", points, shown=_dollars, width=900)
 
 
+def messages_by_day(found: Insights, first: str, last: str) -> Fragment:
+    """Return a calendar of messages."""
+    return calendar("Messages by day", {row.day: row.messages for row in found.days}, first, last)
+
+
 def activity(found: Insights) -> Fragment:
     """Return a heat map of the hours of the week."""
     hours = [f"{hour:02}" for hour in range(24)]
@@ -150,30 +154,23 @@ def _cards(found: Insights) -> Fragment:
     )
 
 
-def _over_time(found: Insights, zone: tzinfo) -> Fragment | None:
-    if not found.days:
-        return None
-    since, until = span_of(found, zone)
-    first, last = min(since, found.days[0].day), max(until, found.days[-1].day)
-    return _section("Cost over time", "days", spending(costs_by_day(found.days), first, last))
-
-
-def _habits(found: Insights, zone: tzinfo) -> Fragment | None:
+def _days(found: Insights, zone: tzinfo) -> Child:
     if not found.days:
         return None
     streaks, top = found.streaks, found.overview
     since, until = span_of(found, zone)
     first, last = min(since, found.days[0].day), max(until, found.days[-1].day)
-    told = counted(streaks.active_days, "active day")
+    text = counted(streaks.active_days, "active day")
     if top.most_active_day:
-        told += f", the busiest {top.most_active_day}"
+        text += f", the busiest {top.most_active_day}"
     if streaks.current_days:
-        told += f"; {streaks.current_days:,} in a row up to now"
-    return _section(
+        text += f"; {streaks.current_days:,} in a row up to now"
+    costs = spending(costs_by_day(found.days), first, last)
+    return _section("Cost over time", "days", costs), _section(
         "When",
         'hours:"Wed 14"',
-        element("p", f"{told}."),
-        calendar("Messages by day", {row.day: row.messages for row in found.days}, first, last),
+        element("p", f"{text}."),
+        messages_by_day(found, first, last),
         element("h3", "Hours of the week"),
         activity(found),
         _weeks(found),
@@ -302,7 +299,7 @@ def _edits(found: Insights, clean: Clean) -> Fragment | None:
     edits = found.edits
     if not edits.edits and not edits.failed:
         return None
-    told = (
+    text = (
         f"{counted(edits.edits, 'edit')} of {counted(edits.files, 'file')}:"
         f" {counted(edits.added, 'line')}"
         f" added, {count(edits.removed)} removed. {part(edits.first_try_rate)} of the files that"
@@ -319,12 +316,12 @@ def _edits(found: Insights, clean: Clean) -> Fragment | None:
         for row in edits.rows
     ]
     heads = ("file", "edits", "failed", "sessions", "lines")
-    return _section("Edits", "edits", element("p", told), table(heads, rows))
+    return _section("Edits", "edits", element("p", text), table(heads, rows))
 
 
 def _cache(found: Insights) -> Fragment:
     cache, compactions = found.cache, found.compactions
-    told = (
+    text = (
         f"{part(cache.efficiency)} of what models read came from the cache, which saved"
         f" {money(cache.saved_usd)}. It was missed {count(cache.misses)} times, for"
         f" {short(cache.missed_tokens)} tokens and {money(cache.missed_usd)}."
@@ -344,7 +341,7 @@ def _cache(found: Insights) -> Fragment:
         _section(
             "Cache",
             "cache",
-            element("p", told),
+            element("p", text),
             table(("why it was missed", "times", "tokens", "cost"), rows) if rows else None,
         ),
         _section("Compactions", "compactions", element("p", f"{context}.")),
@@ -355,7 +352,7 @@ def _turns(found: Insights, clean: Clean, zone: tzinfo) -> Fragment | None:
     turns, cut = found.turns, found.interruptions
     if not turns.turns:
         return None
-    told = (
+    text = (
         f"{counted(turns.turns, 'turn')}, {time(turns.median_ms)} long in the middle. A person"
         f" stopped an agent {counted(cut.interruptions, 'time')}; never answered:"
         f" {counted(cut.unanswered, 'call')}."
@@ -370,19 +367,19 @@ def _turns(found: Insights, clean: Clean, zone: tzinfo) -> Fragment | None:
         for row in turns.longest
     ]
     heads = ("when", "prompt", "session", "took")
-    return _section("Longest turns", "turns", element("p", told), table(heads, rows, names=3))
+    return _section("Longest turns", "turns", element("p", text), table(heads, rows, names=3))
 
 
 def _footer(found: Insights, zone: tzinfo, clean: Clean) -> Fragment:
     skipped = found.skipped
-    told = [f"{counted(skipped.repeats, 'repeat')} folded"] if skipped.repeats else []
+    parts = [f"{counted(skipped.repeats, 'duplicate')} ignored"] if skipped.repeats else []
     if skipped.places:
-        told.append(f"{counted(len(skipped.places), 'place')} damaged or odd")
+        parts.append(f"{counted(len(skipped.places), 'place')} damaged or odd")
     if skipped.undated:
-        told.append(f"{counted(skipped.undated, 'response')} without a date")
+        parts.append(f"{counted(skipped.undated, 'response')} without a date")
     unpriced = ", ".join(row.model for row in skipped.unpriced)
     nothing = "Nothing else was left out" if unpriced else "Nothing was left out"
-    left_out = f"In all logs: {', '.join(told)}" if told else nothing
+    left_out = f"In all logs: {', '.join(parts)}" if parts else nothing
     return element(
         "footer",
         element("p", f"Costs are an estimate at the API's prices. {left_out}."),

@@ -34,91 +34,12 @@ from turnlog.export.conversation import (
     ToolCall,
 )
 from turnlog.export.html.markdown import Highlighter, language_of, prose
-from turnlog.export.html.page import Fragment, element, joined, page
+from turnlog.export.html.page import Child, Fragment, element, joined, page
 from turnlog.export.html.session_style import CSS, SCRIPT
 
 _PROSE: Final = frozenset({"Task", "Agent", "WebFetch", "ExitPlanMode", "WebSearch"})
 _SHORT: Final = 120
 _DONE: Final = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
-
-
-class CallRenderer:
-    """Renders the calls of one page."""
-
-    def __init__(self, highlighter: Highlighter) -> None:
-        self._highlighter = highlighter
-
-    def inside(self, call: ToolCall, changes: list[Hunk] | None) -> list[Fragment]:
-        """Return the unfolded content of *call*; *changes* is what it changed in a file."""
-        drawn = list(self._asked(call, changes))
-        result = call.result
-        if result is None:
-            drawn.append(element("p", "There is no result.", class_="faint"))
-        elif result.text.strip() and not (changes and not result.is_error):
-            if call.name in _PROSE and not result.is_error:
-                drawn.append(element("div", prose(result.text, self._highlighter), class_="answer"))
-            else:
-                drawn.append(element("pre", result.text))
-        return drawn
-
-    def _asked(self, call: ToolCall, changes: list[Hunk] | None) -> list[Fragment]:
-        given = call.input
-        if not isinstance(given, dict):
-            return [self._json(given)] if given not in (None, "") else []
-        path = given.get("file_path") or given.get("notebook_path")
-        named = [element("div", path, class_="path")] if isinstance(path, str) else []
-        if changes is not None:
-            return [*named, diffs.as_html(changes)]
-        if call.name == "Bash" and isinstance(given.get("command"), str):
-            return self._command(given)
-        if call.name == "Write" and isinstance(given.get("content"), str):
-            language = language_of(path) if isinstance(path, str) else None
-            return [*named, element("pre", self._highlighter.code(given["content"], language))]
-        if call.name == "TodoWrite" and isinstance(given.get("todos"), list):
-            return [_todos(given["todos"])]
-        return self._fields(given, is_prose=call.name in _PROSE)
-
-    def _command(self, given: dict[str, Any]) -> list[Fragment]:
-        rest = {key: value for key, value in given.items() if key not in ("command", "description")}
-        said = given.get("description")
-        drawn = [element("div", said, class_="faint")] if isinstance(said, str) and said else []
-        drawn.append(element("pre", given["command"]))
-        return [*drawn, *self._fields(rest)]
-
-    def _fields(self, given: dict[str, Any], *, is_prose: bool = False) -> list[Fragment]:
-        """Return names and values as a list, long texts separately below it."""
-        short: list[Fragment] = []
-        long: list[Fragment] = []
-        for name, value in given.items():
-            if isinstance(value, str) and (len(value) > _SHORT or "\n" in value):
-                body = (
-                    element("div", prose(value, self._highlighter), class_="answer")
-                    if is_prose
-                    else element("pre", value)
-                )
-                long += [element("div", name, class_="path"), body]
-            elif isinstance(value, dict | list) and value:
-                long += [element("div", name, class_="path"), self._json(value)]
-            else:
-                text = value if isinstance(value, str) else str(value)
-                short += [element("dt", name), element("dd", text)]
-        return [*([element("dl", short, class_="given")] if short else []), *long]
-
-    def _json(self, value: Any) -> Fragment:
-        text = value if isinstance(value, str) else json.format(json.encode(value)).decode()
-        return element("pre", text)
-
-
-def _todos(todos: list[Any]) -> Fragment:
-    items = []
-    for todo in todos:
-        item = todo if isinstance(todo, dict) else {"content": str(todo)}
-        state = str(item.get("status"))
-        text = f"{_DONE.get(state, '☐')} {item.get('content') or item.get('subject') or ''}"
-        items.append(element("li", text, class_="done" if state == "completed" else None))
-    return element("ul", items, class_="todos")
-
-
 _HERE: Final = "\0body\0"  # Texts of a page never contain a NUL.
 _LISTED: Final = 160
 _DAY: Final = len("2026-11-17")
@@ -186,11 +107,10 @@ class _SessionPage:
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._highlighter = Highlighter()
-        self._calls = CallRenderer(self._highlighter)
 
     def turn(self, turn: ConversationTurn, anchor: str, sought: datetime | None) -> Fragment:
         number = str(turn.number) if turn.number else "…"
-        facts = [_at(turn.at, self._zone), _took(turn), _count(turn.calls, "call")]
+        facts = [_at(turn.at, self._zone), duration_of(turn), _count(turn.calls, "call")]
         head = element(
             "h2",
             element("a", f"#{number}", href=f"#{anchor}"),
@@ -231,44 +151,109 @@ class _SessionPage:
             case Thinking():
                 return _folded("thinking", "thought", block.text)
             case Picture():
-                return picture(block)
+                return _image(block)
             case ToolCall():
                 return self._call(block)
+            case Mark(kind=MarkKind.SUMMARY):
+                return _folded("summary", "a summary of what was said before", block.text)
             case Mark():
-                return _mark(block)
+                return element("p", element("span", block.text), class_=f"mark {block.kind}")
             case Other():
-                return _folded("other", block.kind, block.text) if block.text else _mark_of(block)
+                if block.text:
+                    return _folded("other", block.kind, block.text)
+                return element("p", element("span", f"[{block.kind}]"), class_="mark")
 
     def _call(self, call: ToolCall) -> Fragment:
         result = call.result
         failed = result is not None and result.is_error
         changes = None if failed else diffs.changes_of(call)
-        came: Any = call.answered
+        answer: Child = call.answered
         if changes:
-            added, gone = diffs.counted(changes)
-            came = [
+            added, removed = diffs.counted(changes)
+            answer = [
                 element("span", f"+{added:,}", class_="plus"),
                 " ",
-                element("span", f"\u2212{gone:,}", class_="minus"),
+                element("span", f"\u2212{removed:,}", class_="minus"),
             ]
         summary = element(
             "summary",
             element("b", call.name),
             element("code", call.asked),
-            element("span", came, class_="came"),
+            element("span", answer, class_="came"),
         )
-        drawn = self._calls.inside(call, changes)
-        images = [picture(each) for each in result.images] if result else []
+        images = [_image(image) for image in result.images] if result else None
+        inside = element("div", self._inside(call, changes), images, class_="inside")
+        folded = element("details", summary, inside, class_="call failed" if failed else "call")
+        if not call.subagents:
+            return folded
         subagents = [self.subagent(subagent) for subagent in call.subagents]
-        folded = element(
-            "details",
-            summary,
-            element("div", drawn, images, class_="inside"),
-            class_="call failed" if failed else "call",
-        )
-        return (
-            joined(folded, element("div", subagents, class_="subagents")) if subagents else folded
-        )
+        return joined(folded, element("div", subagents, class_="subagents"))
+
+    def _inside(self, call: ToolCall, changes: list[Hunk] | None) -> list[Fragment]:
+        """Return the unfolded content of *call*; *changes* is what it changed in a file."""
+        drawn = self._arguments(call, changes)
+        result = call.result
+        if result is None:
+            drawn.append(element("p", "There is no result.", class_="faint"))
+        elif result.text.strip() and not (changes and not result.is_error):
+            is_prose = call.name in _PROSE and not result.is_error
+            drawn.append(self._long_text(result.text, is_prose=is_prose))
+        return drawn
+
+    def _arguments(self, call: ToolCall, changes: list[Hunk] | None) -> list[Fragment]:
+        arguments = call.input
+        if not isinstance(arguments, dict):
+            return [_json(arguments)] if arguments not in (None, "") else []
+        path = arguments.get("file_path") or arguments.get("notebook_path")
+        named = [element("div", path, class_="path")] if isinstance(path, str) else []
+        if changes is not None:
+            return [*named, diffs.as_html(changes)]
+        if call.name == "Bash" and isinstance(arguments.get("command"), str):
+            rest = dict(arguments)
+            command, words = rest.pop("command"), rest.pop("description", None)
+            is_described = isinstance(words, str) and words
+            drawn = [element("div", words, class_="faint")] if is_described else []
+            return [*drawn, element("pre", command), *self._fields(rest)]
+        if call.name == "Write" and isinstance(arguments.get("content"), str):
+            language = language_of(path) if isinstance(path, str) else None
+            return [*named, element("pre", self._highlighter.code(arguments["content"], language))]
+        if call.name == "TodoWrite" and isinstance(arguments.get("todos"), list):
+            return [_todos(arguments["todos"])]
+        return self._fields(arguments, is_prose=call.name in _PROSE)
+
+    def _fields(self, arguments: dict[str, Any], *, is_prose: bool = False) -> list[Fragment]:
+        """Return names and values as a list, long texts separately below it."""
+        short: list[Fragment] = []
+        long: list[Fragment] = []
+        for name, value in arguments.items():
+            if isinstance(value, str) and (len(value) > _SHORT or "\n" in value):
+                body = self._long_text(value, is_prose=is_prose)
+                long += [element("div", name, class_="path"), body]
+            elif isinstance(value, dict | list) and value:
+                long += [element("div", name, class_="path"), _json(value)]
+            else:
+                short += [element("dt", name), element("dd", str(value))]
+        return [*([element("dl", short, class_="given")] if short else []), *long]
+
+    def _long_text(self, text: str, *, is_prose: bool) -> Fragment:
+        if is_prose:
+            return element("div", prose(text, self._highlighter), class_="answer")
+        return element("pre", text)
+
+
+def _json(value: Any) -> Fragment:
+    text = value if isinstance(value, str) else json.format(json.encode(value)).decode()
+    return element("pre", text)
+
+
+def _todos(todos: list[Any]) -> Fragment:
+    items = []
+    for todo in todos:
+        item = todo if isinstance(todo, dict) else {"content": str(todo)}
+        state = str(item.get("status"))
+        text = f"{_DONE.get(state, '☐')} {item.get('content') or item.get('subject') or ''}"
+        items.append(element("li", text, class_="done" if state == "completed" else None))
+    return element("ul", items, class_="todos")
 
 
 def _place_of(sought: datetime, blocks: Iterable[Block]) -> int:
@@ -281,7 +266,7 @@ def _place_of(sought: datetime, blocks: Iterable[Block]) -> int:
     return place
 
 
-def picture(image: Picture) -> Fragment:
+def _image(image: Picture) -> Fragment:
     """Return an inline image, or a note if its data is missing."""
     data = re.sub(r"\s", "", image.data) if image.data else ""
     if not re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", data):
@@ -370,21 +355,12 @@ def _folded(name: str, words: str, text: str) -> Fragment:
     return element("details", summary, element("div", text, class_="inside"), class_=name)
 
 
-def _mark(mark: Mark) -> Fragment:
-    if mark.kind is MarkKind.SUMMARY:
-        return _folded("summary", "a summary of what was said before", mark.text)
-    return element("p", element("span", mark.text), class_=f"mark {mark.kind}")
-
-
-def _mark_of(other: Other) -> Fragment:
-    return element("p", element("span", f"[{other.kind}]"), class_="mark")
-
-
 def _at(at: datetime | None, zone: tzinfo) -> str:
     return f"{at.astimezone(zone):%Y-%m-%d %H:%M}" if at else ""
 
 
-def _took(turn: ConversationTurn) -> str:
+def duration_of(turn: ConversationTurn) -> str:
+    """Format how long *turn* took; "" if unknown."""
     if turn.at is None or turn.ended_at is None:
         return ""
     return duration((turn.ended_at - turn.at).total_seconds())

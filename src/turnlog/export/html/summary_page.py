@@ -15,7 +15,6 @@ from turnlog.export.html.charts import (
     CHART_CSS,
     Bar,
     bars,
-    calendar,
     count,
     counted,
     money,
@@ -23,7 +22,14 @@ from turnlog.export.html.charts import (
     short,
     time,
 )
-from turnlog.export.html.insights_page import Clean, activity, costs_by_day, span_of, spending
+from turnlog.export.html.insights_page import (
+    Clean,
+    activity,
+    costs_by_day,
+    messages_by_day,
+    span_of,
+    spending,
+)
 from turnlog.export.html.page import Child, Fragment, element, page
 from turnlog.insights.report import Insights
 
@@ -84,15 +90,28 @@ def summary_page(
             class_="hero",
         ),
         _numbers(found),
-        _panel("Every day", _streak(found), _calendar(found, first, last)),
+        _panel("Every day", _streak(found), messages_by_day(found, first, last)),
         _panel("The hours", _rhythm(found), activity(found)),
-        _panel("Cost", _cost(found), spending(costs_by_day(found.days), first, last))
+        _panel(
+            "Cost",
+            f"{money(found.totals.cost_usd)} in all;"
+            f" the cache saved {money(found.cache.saved_usd)}.",
+            spending(costs_by_day(found.days), first, last),
+        )
         if found.days
         else None,
         element(
             "div",
-            _panel("Tools", _failures(found), _tools(found, clean, with_names=with_names)),
-            _panel("Models", _cached(found), _models(found, clean, with_names=with_names)),
+            _panel(
+                "Tools",
+                f"{part(found.overview.failure_rate)} of calls failed.",
+                _tools(found, clean, with_names=with_names),
+            ),
+            _panel(
+                "Models",
+                f"{part(found.cache.efficiency)} of what they read came from the cache.",
+                _models(found, clean, with_names=with_names),
+            ),
             class_="pair",
         ),
         _projects(found, clean) if with_names else None,
@@ -114,11 +133,11 @@ def _sentence(found: Insights) -> str:
     top = found.overview
     if not top.messages and not top.prompts:
         return "Nothing happened in this period."
-    told = (
+    return (
         f"{counted(top.prompts, 'prompt')} in {counted(top.sessions, 'session')}, answered by"
         f" {counted(top.messages, 'message')} and {counted(top.calls, 'tool call')}."
+        f" Agents worked for {time(top.working_ms)}."
     )
-    return f"{told} Agents worked for {time(top.working_ms)}."
 
 
 def _numbers(found: Insights) -> Fragment:
@@ -143,21 +162,17 @@ def _hours(ms: int) -> str:
     return f"{ms / 3_600_000:,.0f} h" if ms >= 36_000_000 else time(ms)
 
 
-def _panel(title: str, told: str, *content: Child) -> Fragment:
-    return element("div", element("h2", title), element("p", told), content, class_="panel")
-
-
-def _calendar(found: Insights, first: str, last: str) -> Fragment:
-    return calendar("Messages by day", {row.day: row.messages for row in found.days}, first, last)
+def _panel(title: str, text: str, *content: Child) -> Fragment:
+    return element("div", element("h2", title), element("p", text), content, class_="panel")
 
 
 def _streak(found: Insights) -> str:
     streaks = found.streaks
     if not streaks.longest_days:
         return "No active day."
-    told = f"The longest streak was {streaks.longest_days:,} days"
+    text = f"The longest streak was {streaks.longest_days:,} days"
     busiest = found.overview.most_active_day
-    return f"{told}; the busiest day {_day(busiest)}." if busiest else f"{told}."
+    return f"{text}; the busiest day {_day(busiest)}." if busiest else f"{text}."
 
 
 def _rhythm(found: Insights) -> str:
@@ -169,19 +184,6 @@ def _rhythm(found: Insights) -> str:
     hour = hours.index(max(hours))
     day = _DAYS[days.index(max(days))]
     return f"Most on {day}, and between {hour:02}:00 and {hour + 1:02}:00."
-
-
-def _cost(found: Insights) -> str:
-    told = f"{money(found.totals.cost_usd)} in all"
-    return f"{told}; the cache saved {money(found.cache.saved_usd)}."
-
-
-def _failures(found: Insights) -> str:
-    return f"{part(found.overview.failure_rate)} of calls failed."
-
-
-def _cached(found: Insights) -> str:
-    return f"{part(found.cache.efficiency)} of what they read came from the cache."
 
 
 def _tools(found: Insights, clean: Clean, *, with_names: bool) -> Fragment:
