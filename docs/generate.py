@@ -19,6 +19,7 @@ from rich.console import Console
 
 from turnlog.api.index import RefreshDocument
 from turnlog.api.keep import InstallDocument, KeepDocument
+from turnlog.api.reading import SessionDocument, ShowDocument
 from turnlog.api.repair import CompactDocument, RepairDocument, UndoDocument
 from turnlog.api.restore import (
     ArchiveDocument,
@@ -27,20 +28,14 @@ from turnlog.api.restore import (
     UnarchiveDocument,
     VerifyDocument,
 )
+from turnlog.api.resume import ResumeDocument
+from turnlog.api.side_files import FilesDocument, PlansDocument, PromptsDocument, TodosDocument
 from turnlog.api.trash import DeleteDocument, TrashDocument
-from turnlog.api.writing import ConvertDocument, ForkDocument
+from turnlog.api.writing import ConvertDocument, ForkDocument, LabelsDocument
 from turnlog.catalog.indexed_sessions import SessionCatalog
 from turnlog.catalog.projects import ProjectCatalog
 from turnlog.catalog.sessions import SessionList
 from turnlog.cli.app import COMMANDS, app
-from turnlog.cli.browse.files import FilesDocument
-from turnlog.cli.browse.info import SessionDocument
-from turnlog.cli.browse.labels import LabelsDocument
-from turnlog.cli.browse.plans import PlansDocument
-from turnlog.cli.browse.prompts import PromptsDocument
-from turnlog.cli.browse.resume import ResumeDocument
-from turnlog.cli.browse.show_document import ShowDocument
-from turnlog.cli.browse.todos import TodosDocument
 from turnlog.cli.costs.prices import PriceDocument
 from turnlog.cli.live.watch import WatchedRow
 from turnlog.cli.repair import check

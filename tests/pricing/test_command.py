@@ -65,7 +65,7 @@ def test_the_price_of_a_day(run):
 
 
 def test_first_prices_are_not_said_to_be_of_that_time(run):
-    words = "First prices are listed for any time: when models came out is not known."
+    words = "A model's first known price applies to all earlier dates."
     assert words in run("--at", "2024-01-01").output
     assert words in run("claude-opus-5", "--at", "2024-01-01").output
     assert words not in run("claude-opus-4-6", "--at", "2026-06-01").output
@@ -95,7 +95,7 @@ def test_json_is_one_document_with_money_as_text(run):
 def test_an_unknown_model_is_told_with_a_way_out(run):
     result = run("nobody-5")
     assert result.return_value == 1
-    assert "No price is known for nobody-5" in result.output
+    assert "No price known for nobody-5" in result.output
     assert "config.toml" in result.output
     assert json.loads(run("nobody-5", "--json").output)["prices"] == []
 

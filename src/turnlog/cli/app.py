@@ -13,6 +13,7 @@ import click
 
 from turnlog import __version__
 from turnlog.cli import INTERRUPTED, clean_up_when_interrupted
+from turnlog.cli.hints import hint_of
 from turnlog.cli.options import home_arguments, home_option, json_option
 from turnlog.cli.terminal.broken_pipe import discard_unread
 from turnlog.errors import LogError, NotALog, TurnlogError, UsageError
@@ -249,8 +250,6 @@ def _run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except TurnlogError as error:
         failed = isinstance(error, LogError) and not isinstance(error, NotALog)
-        from turnlog.cli.hints import hint_of
-
         return _print_error(error.message, _home_hint(error) or hint_of(error), 3 if failed else 2)
     except OSError as error:
         return _print_error(*_system_error(error), 3)
@@ -280,8 +279,7 @@ def _home_hint(error: Exception) -> str:
     """Return a hint if turnlog's own home is read-only, else an empty string."""
     import errno
 
-    from turnlog.formats.homes import turnlog_home
-    from turnlog.formats.projects import is_within
+    from turnlog.api.homes import is_within, turnlog_home
 
     path = getattr(error, "path", None) or getattr(error, "filename", None)
     if getattr(error, "errno", None) != errno.EROFS or not isinstance(path, str | bytes):

@@ -15,30 +15,19 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
+from turnlog.api.homes import Home, all_homes, all_logs, last_part
+from turnlog.api.index import select_names
 from turnlog.errors import TurnlogError
-from turnlog.formats import all_homes, find_everywhere
-from turnlog.formats.projects import last_part
 from turnlog.text import inert
 
 _MOST: Final = 50
-_QUERIES: Final = {
-    "SESSION": "SELECT session, title FROM sessions WHERE NOT is_sidechain"
-    " ORDER BY last_active_at DESC",
-    "DIR": "SELECT path, NULL FROM projects ORDER BY path",
-    "MODEL": "SELECT DISTINCT names.name, NULL FROM messages"
-    " JOIN names ON messages.model = names.id ORDER BY names.name",
-    "BRANCH": "SELECT DISTINCT git_branch, NULL FROM sessions WHERE git_branch IS NOT NULL"
-    " ORDER BY git_branch",
-    "TOOL": "SELECT DISTINCT names.name, NULL FROM calls JOIN names ON calls.tool = names.id"
-    " ORDER BY names.name",
-}
 _OPTIONS: Final = {
-    "--project": "DIR",
-    "--from": "DIR",
-    "--session": "SESSION",
-    "--model": "MODEL",
-    "--branch": "BRANCH",
-    "--tool": "TOOL",
+    "--project": "project",
+    "--from": "project",
+    "--session": "session",
+    "--model": "model",
+    "--branch": "branch",
+    "--tool": "tool",
 }
 
 
@@ -55,8 +44,8 @@ def _kind_of(parameter: click.Parameter) -> str | None:
     if isinstance(parameter, click.Argument):
         metavar = parameter.metavar or ""
         if "SESSION" in metavar:
-            return "SESSION"
-        return "MODEL" if parameter.name == "model" else None
+            return "session"
+        return "model" if parameter.name == "model" else None
     names = (*parameter.opts, *parameter.secondary_opts)
     return next((_OPTIONS[name] for name in names if name in _OPTIONS), None)
 
@@ -71,37 +60,26 @@ def _completer(kind: str) -> Callable[[click.Context, str], list[CompletionItem]
 
 
 def _items(kind: str, typed: str, homes: Sequence[str]) -> list[CompletionItem]:
-    values = _in_index(kind, homes)
-    if kind == "SESSION":
-        known = _by_log_name(homes) if values is None else values
+    places = all_homes(homes)
+    values = select_names(places, kind)
+    if kind == "session":
+        known = _by_log_name(places) if values is None else values
         values = [*known, ("latest", "the most recently active")]
     values = values or []
-    if kind == "DIR" and typed and typed == os.path.basename(typed):
+    if kind == "project" and typed and typed == os.path.basename(typed):
         values += [(last_part(path), path) for path, _ in values]
-    start = os.path.expanduser(typed) if kind == "DIR" else typed
+    start = os.path.expanduser(typed) if kind == "project" else typed
     matches = [value for value in values if value[0] and value[0].startswith(start)]
     items = [
         CompletionItem(value, help=inert(about or "")[:60])
         for value, about in dict.fromkeys(matches)
         if value == inert(value)
     ]
-    if kind == "DIR":  # Any other directory is valid too; bash drops items before this one.
+    if kind == "project":  # Any other directory is valid too; bash drops items before this one.
         items.insert(0, CompletionItem(typed, type="dir"))
     return items[:_MOST]
 
 
-def _in_index(kind: str, homes: Sequence[str]) -> list[tuple[str, str | None]] | None:
-    from turnlog.index.database import open_for_reading
-
-    db = open_for_reading(all_homes(homes))
-    if db is None:
-        return None
-    try:
-        return list(db.execute(f"{_QUERIES[kind]} LIMIT 5000"))
-    finally:
-        db.close()
-
-
-def _by_log_name(homes: Sequence[str]) -> list[tuple[str, str | None]]:
-    logs = find_everywhere(all_homes(homes))
+def _by_log_name(homes: Sequence[Home]) -> list[tuple[str, str | None]]:
+    logs = all_logs(homes)
     return [(log.session_id, None) for log in logs if log.kind == "session" and log.session_id]

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from turnlog.cli.terminal.progress import bar
-from turnlog.errors import IndexUnavailable
 from turnlog.text import inert
 
 if TYPE_CHECKING:
     from turnlog.api.costs import UsageSource
-    from turnlog.api.index import Index
-    from turnlog.formats import Home
-    from turnlog.index.fallback import Fallback
-    from turnlog.index.refresh.refresh import RefreshResult, Stage
+    from turnlog.api.homes import Home
+    from turnlog.api.index import Fallback, Index, RefreshResult, Stage
     from turnlog.pricing.cost import Prices
 
 
@@ -32,21 +29,10 @@ no_refresh_option = click.option(
 
 def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> RefreshResult:
     """Refresh the index of *homes*."""
-    from turnlog.index.refresh.refresh import refresh
+    from turnlog.api.index import refresh
 
     with bar() as progress:
-        try:
-            return refresh(homes, rebuild=rebuild, progress=progress)
-        except IndexUnavailable as error:
-            if rebuild:
-                raise
-            from turnlog.index.fallback import fall_back
-
-            # An index that cannot be written is no failure if there is nothing new.
-            done = fall_back(homes, error, stage="text", fallback="read")
-            if done.notices:
-                raise
-            return done
+        return refresh(homes, rebuild=rebuild, progress=progress)
 
 
 def open_index(

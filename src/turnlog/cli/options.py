@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,8 +15,9 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from turnlog.api.homes import LogFile, Problem
     from turnlog.config import SettingProblem
-    from turnlog.formats import Home, LogFile, Problem
+    from turnlog.pricing.cost import Prices
     from turnlog.redact import Rules
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,7 +66,7 @@ def _where(context: click.Context, _parameter: click.Parameter, value: str | Non
     if not value:
         return None
     from turnlog.api.arguments import resolve_project
-    from turnlog.formats import all_homes
+    from turnlog.api.homes import all_homes
 
     return resolve_project(value, all_homes(context.params.get("homes") or ()))
 
@@ -167,85 +167,45 @@ def resolve_session(name: str | None, homes: Iterable[str]) -> str | None:
     if name is None:
         return None
     from turnlog.api.arguments import resolve_session_id
-    from turnlog.formats import all_homes
+    from turnlog.api.homes import all_homes
 
     return resolve_session_id(name, all_homes(tuple(homes)))
-
-
-def sessions_in(project: str | None, homes: Iterable[Home]) -> set[str | None] | None:
-    """Return the ids of the sessions in *project* or below; None without a project."""
-    if project is None:
-        return None
-    from turnlog.api.sessions import list_sessions
-
-    listed = list_sessions(tuple(homes), project=project, archived=None, limit=None)
-    return {row.id for row in listed.sessions}
 
 
 def logs_named(
     names: Iterable[str], homes: Iterable[str], problems: list[Problem]
 ) -> Iterator[LogFile]:
     """Yield the logs for *names*: files, directories, starts of session ids, or ``latest``."""
-    from turnlog.formats import Home, all_homes, find_everywhere
-    from turnlog.sessions.owners import find_any_session
+    from turnlog.api import homes as api
 
-    for name in names:
-        path = Path(name)
-        if path.is_dir():
-            yield from find_everywhere((Home(path),), problems=problems)
-        elif path.exists() or os.sep in name or name.endswith((".jsonl", ".gz", ".zst")):
-            yield log_at(path)
-        else:
-            yield from find_any_session(all_homes(tuple(homes)), name, problems=problems)
-
-
-def log_at(path: Path) -> LogFile:
-    """Return a `LogFile` for the file at *path*."""
-    from turnlog.formats import Home, LogFile, read_name
-    from turnlog.storage.sources import open_regular
-
-    os.close(open_regular(path))  # Raise for a wrong name at once.
-    name = read_name(path.name)
-    kind = name.kind if name else "session"
-    return LogFile(
-        path=path,
-        home=Home(path.parent),
-        layout="flat",
-        kind=kind,
-        session_id=name.id if name and kind == "session" else path.name,
-        agent_id=name.id if name and kind == "subagent" else None,
-        project_key=None,
-        compression=name.compression if name else None,
-    )
+    return api.logs_named(names, api.all_homes(tuple(homes)), problems)
 
 
 def line_cap() -> int:
-    """Return the configured length above which a line counts as damage, or the default."""
-    from turnlog.config import load_config
-    from turnlog.formats import turnlog_home
-    from turnlog.storage.sources import LINE_CAP
+    """Return the length above which a line counts as damage; warn about invalid settings."""
+    from turnlog.api import arguments
 
-    config = load_config(turnlog_home())
-    print_problems(config.problems)
-    return config.line_cap_bytes or LINE_CAP
+    return arguments.line_cap(print_problems)
 
 
-def redaction_rules(*, only_own_problems: bool = False) -> Rules:
+def redaction_rules() -> Rules:
     """Return the rules for secrets, with those in config.toml; warn about invalid settings."""
-    from turnlog.config import load_config
-    from turnlog.formats import turnlog_home
-    from turnlog.redact import rules_from
+    from turnlog.api import arguments
 
-    config = load_config(turnlog_home())
-    rules, problems = rules_from(config.redact)
-    print_problems(problems if only_own_problems else (*config.problems, *problems))
-    return rules
+    return arguments.redaction_rules(print_problems)
+
+
+def configured_prices() -> Prices:
+    """Return the prices, with those in config.toml; warn about invalid settings."""
+    from turnlog.api import arguments
+
+    return arguments.configured_prices(print_problems)
 
 
 def print_problems(problems: Iterable[SettingProblem]) -> None:
     """Warn on stderr about invalid settings, which are ignored."""
+    from turnlog.api.homes import turnlog_home
     from turnlog.config import problem_message
-    from turnlog.formats import turnlog_home
 
     for problem in problems:
         click.echo(f"warning: {inert(problem_message(problem, turnlog_home()))}", err=True)

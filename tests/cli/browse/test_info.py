@@ -25,7 +25,7 @@ def test_what_a_fork_took_for_its_own_is_told_as_the_ledger_has_it(turnlog, tmp_
     assert told(SESSIONS[0]) == (2, 0, costs[SESSIONS[0]])
     assert told(SESSIONS[1]) == (3, 2, costs[SESSIONS[1]])
     _, out, _ = turnlog("info", SESSIONS[1], "--home", tmp_path)
-    assert "2 responses, were made in another session and count there" in " ".join(out.split())
+    assert "2 responses from another session, counted there" in " ".join(out.split())
 
 
 def test_a_message_id_that_two_sessions_share_by_chance_is_carried_by_neither(turnlog, tmp_path):
@@ -46,5 +46,5 @@ def test_a_message_id_that_two_sessions_share_by_chance_is_carried_by_neither(tu
     indexed = json.loads(turnlog("cost", "session", "--home", tmp_path, "--json")[1])
     assert indexed["totals"] == found["totals"]
     told = [turnlog("info", session, "--home", tmp_path) for session in SESSIONS[:3]]
-    assert ["made in another session" in out for _, out, _ in told] == [False, False, True]
-    assert "1 response, were made in another session" in " ".join(told[2][1].split())
+    assert ["from another session" in out for _, out, _ in told] == [False, False, True]
+    assert "1 response from another session" in " ".join(told[2][1].split())

@@ -46,7 +46,7 @@ def test_json_is_one_document_that_agrees_with_the_ledger_and_the_list(turnlog):
 
 def test_the_list_is_cut_and_says_how_to_go_on(turnlog):
     _, first, _ = turnlog("projects", "--home", SAMPLES, "--sort", "path", "--limit", "1")
-    assert "1 more; go on with --offset 1" in first
+    assert "1 more; use --offset 1" in first
     _, second, _ = turnlog(
         "projects", "--home", SAMPLES, "--sort", "path", "--limit", "1", "--offset", "1"
     )
@@ -66,7 +66,7 @@ def test_a_time_counts_its_own_sessions(turnlog, home):
 def test_sessions_that_say_nowhere_are_no_lost_ones(turnlog, home):
     code, out, _ = turnlog("projects", "--home", home)
     assert code == 0
-    assert "not known" in out
+    assert "unknown" in out
     (row,) = json.loads(turnlog("projects", "--home", home, "--json")[1])["projects"]
     assert (row["path"], row["sessions"]) == (None, 2)
     assert row["damages"] > 0

@@ -16,7 +16,8 @@ from click.testing import CliRunner
 
 import forked
 from sessions.trees import log_of, record
-from turnlog.cli.browse.resume import ResumeDocument, command
+from turnlog.api.resume import ResumeDocument
+from turnlog.cli.browse.resume import command
 from turnlog.formats import project_key
 
 ID = "88888888-dddd-4ddd-8ddd-888888888888"
@@ -244,7 +245,7 @@ def test_an_archive_is_not_what_claude_code_reads_so_it_is_unpacked(resume, sess
     path.unlink()
     out, err = resume("8888", "--json")
     assert obstacles(out) == []
-    assert f"put back: {path}" in err
+    assert f"restored {path}" in err
     assert path.read_bytes() == before
     assert resume("8888")[1] == ""
 
@@ -319,7 +320,7 @@ def typed(arguments, answers, environ, cwd, *, stdout_too=True):
     os.close(follower)
     shown = b""
     for answer in answers:
-        while b"Which one?" not in shown.rpartition(b"\n")[2]:
+        while b"Enter to cancel]" not in shown.rpartition(b"\n")[2]:
             ready, _, _ = select.select([leader], [], [], 30)
             assert ready, shown
             shown += os.read(leader, 4096)
@@ -342,7 +343,7 @@ def test_at_a_terminal_a_number_chooses(session, environ, place):
     session()
     code, shown, _ = typed([], [b"7", b"x", b"1"], environ, place)
     assert code == 0
-    assert shown.count("Say a number up to 1, or nothing.") == 2
+    assert shown.count("Session [1-1, Enter to cancel]:") == 3
     assert f"claude --resume {ID}" in shown
 
 

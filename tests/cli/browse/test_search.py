@@ -93,11 +93,11 @@ def test_pages_and_sessions_without_a_bound(search):
     document = json.loads(search("--json", "--limit", "2", "loop")[1])
     assert len(document["hits"]) == document["next"] == 2
     _, out, _ = search("--limit", "2", "loop")
-    assert "go on with --offset 2" in out
+    assert "use --offset 2" in out
     bounded = json.loads(search("--json", "retry OR loop")[1])["hits"]
     everything = json.loads(search("--json", "--all-hits", "retry OR loop")[1])["hits"]
     assert len(everything) > len(bounded)
-    assert "more here: session:" in search("retry OR loop")[1]
+    assert "more: session:" in search("retry OR loop")[1]
 
 
 def test_lines_around_a_hit(search):

@@ -29,7 +29,7 @@ def test_sessions_are_listed_newest_first(turnlog):
 
 def test_the_list_is_cut_and_says_how_to_go_on(turnlog):
     _, out, _ = turnlog("sessions", "--home", SAMPLES, "--limit", "3")
-    assert "1 more; go on with --offset 3" in out
+    assert "1 more; use --offset 3" in out
     _, out, _ = turnlog("sessions", "--home", SAMPLES, "--limit", "3", "--offset", "3")
     assert "123544bf" in out
     assert "0b29ae83" not in out
@@ -201,7 +201,7 @@ def test_info_tells_what_is_known(turnlog):
     _, out, _ = turnlog("info", "f38b", "--home", SAMPLES)
     assert "Frost alert sent at noon" in out
     assert "turns     2" in out
-    assert "a3f09c1  Find callers of sunrise (known by its result)" in out
+    assert "a3f09c1  Find callers of sunrise (matched by result)" in out
 
 
 def test_an_unknown_session_is_the_callers_mistake(turnlog, home):
@@ -366,7 +366,7 @@ def test_nothing_found_with_a_filter_says_what_to_do(turnlog, home):
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_a_table_fits_its_terminal_and_shows_what_it_is_sorted_by(turnlog, sort):
-    heads = {"active": "active", "title": "what it is about", "duration": "lasted"}
+    heads = {"active": "active", "duration": "lasted"}
     for columns in (80, 200):
         _, out, _ = turnlog(
             "sessions", "--home", SAMPLES, "--sort", sort, "--wide", COLUMNS=str(columns)
@@ -417,7 +417,7 @@ def test_a_prompt_that_nobody_took_is_told_whole(turnlog, home):
         file.write(json.dumps(said | at) + "\n")
     _, out, _ = turnlog("info", WHOLE, "--home", home)
     assert f"{words.strip()} (typed 2026-11-01 " in " ".join(out.split())
-    assert "never taken)" in out
+    assert "never sent)" in out
     told = json.loads(turnlog("info", WHOLE, "--home", home, "--json")[1])["queued"]
     assert told == [{"text": words, "at": "2026-11-01T10:00:00Z"}]
 

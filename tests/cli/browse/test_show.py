@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from sessions.trees import answer, call, line, log_of, record
-from turnlog.cli.browse.show_document import ShowDocument
+from turnlog.api.reading import ShowDocument
 from turnlog.export.conversation import PromptPiece, PromptPieceKind
 from turnlog.export.record_blocks import unwrap
 
@@ -98,8 +98,8 @@ def test_a_record_that_is_not_there_is_a_mistake(show):
 
 def test_the_context_is_the_newest_summary_and_what_follows(show):
     out = show("--context", records=COMPACTED)
-    assert out.index("a summary of 6 steps") < out.index("All about kites")
-    assert out.index("what follows") < out.index("Third question")
+    assert out.index("summary of 6 steps") < out.index("All about kites")
+    assert out.index("after the summary") < out.index("Third question")
     assert "First question" not in out
 
 
@@ -112,7 +112,7 @@ def test_the_branches_are_listed_with_where_they_part(show):
     main, _, other, said_there, hint = out.splitlines()
     assert main.startswith("● a9")
     assert "main" in main
-    assert "parts at a1, 4 of its own" in other
+    assert "forks at a1, 4 of its own" in other
     assert "Second question" in said_there
     assert "--thread UUID" in hint
 
@@ -124,13 +124,13 @@ def test_what_leads_to_a_record_is_cut_by_depth(show):
     out = show("--at", "a3", "--depth", "2")
     assert "First question" not in out
     assert "Bash make kite → sewn" in out
-    assert "a larger --depth shows them" in out
+    assert "increase --depth to see them" in out
 
 
 def test_a_range_counts_steps_and_says_how_to_go_on(show):
     out = show("--range", "1:3", records=CONVERSATION)
     assert "1 earlier step omitted" in out
-    assert "3 later steps omitted; go on with --range 3:" in out
+    assert "3 later steps omitted; use --range 3:" in out
     assert "First answer" in out
     assert "Second question" in out
     assert "First question" not in out
@@ -244,7 +244,7 @@ def test_by_author_and_by_time(show, turnlog, tmp_path):
     assert "Second question" not in out
     code, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", "--since", "1h")
     assert code == 1
-    assert out.splitlines() == ["Nothing was said here.", "hint: leave out --since"]
+    assert out.splitlines() == ["Nothing to show.", "hint: leave out --since"]
 
 
 def test_without_the_programs_own_words(show):
@@ -338,10 +338,10 @@ def test_a_long_paste_is_cut_with_a_way_to_see_all_of_it(show):
     out = show(records=(said("q", None, paste),))
     assert "line 3" in out
     assert "line 499" not in out
-    assert "… 476 more lines; --full shows all" in out
+    assert "… 476 more lines; use --full" in out
     assert "line 499" in show("--full")
     one_line = show(records=(said("q", None, "x" * 50_000),))
-    assert "more characters; --full" in one_line
+    assert "more characters; use --full" in one_line
     assert len(one_line) < 5_000
 
 
@@ -464,7 +464,7 @@ def test_a_session_without_its_main_log_is_shown_by_its_agents(show, turnlog, tm
         log.unlink()
         (project / "agent-a1.jsonl").write_text("\n".join(lines) + "\n")
     out = show()
-    assert "its main log is gone" in out
+    assert "main log is gone" in out
     assert "subagent a1" in out
     assert "Task of a1" in out
     assert [each["id"] for each in json.loads(show("--json"))["subagents"]] == ["a1"]
@@ -472,7 +472,7 @@ def test_a_session_without_its_main_log_is_shown_by_its_agents(show, turnlog, tm
     for option in ("--raw", "--last=1"):
         assert f"hint: turnlog show {ID} shows what they did" in show(option, code=2)
     code, out, _ = turnlog("info", ID[:8], "--home", tmp_path / "home")
-    assert (code, "its main log is gone; only its subagents' are left" in out) == (0, True)
+    assert (code, "main log is gone; only subagent logs are left" in out) == (0, True)
     found = json.loads(turnlog("info", ID[:8], "--json", "--home", tmp_path / "home")[1])
     assert (found["records"], [each["id"] for each in found["subagents"]]) == (0, ["a1"])
 
@@ -501,7 +501,7 @@ def test_an_agent_stands_below_the_call_that_made_it(show):
         "Done by a2",
         "Both are done",
         "subagent a4",
-        "(the call that made it is not in the logs)",
+        "(its call is not in the logs)",
         "Done by a4",
     ]
     places = [out.index(words) for words in order]
@@ -517,7 +517,7 @@ def test_agents_of_calls_that_are_not_in_this_part_are_counted(show):
         records=WITH_SUBAGENTS,
         subagents=[subagent_log("a1"), subagent_log("a2")],
     )
-    assert "2 subagents of calls outside this part" in out
+    assert "2 subagents of calls not shown here" in out
     assert "Done by" not in out
 
 

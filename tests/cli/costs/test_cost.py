@@ -59,8 +59,8 @@ def test_the_table_fits_and_says_what_is_left_out(turnlog, spent):
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "$0.21" in out
-    assert "no price nobody-1: 25,150 tokens in no cost" in out
-    assert "An estimate at the API's prices. 1 repeat folded." in out
+    assert "no price nobody-1: 25,150 tokens not in the cost" in out
+    assert "Estimate at API prices. 1 duplicate ignored." in out
 
 
 def test_what_has_no_price_is_left_out_and_what_was_not_recorded_may_have_one(turnlog, tmp_path):
@@ -68,7 +68,7 @@ def test_what_has_no_price_is_left_out_and_what_was_not_recorded_may_have_one(tu
     log.parent.mkdir(parents=True)
     log.write_bytes(log_of(answer("msg_1", "req_1"), answer("msg_2", "req_2", model="nobody-1")))
     _, out, _ = turnlog("cost", "model", "--home", tmp_path)
-    assert "An estimate at the API's prices. Nothing else was left out." in out
+    assert "Estimate at API prices. Nothing else skipped." in out
     assert f"no price {MODEL}" not in out
     _, out, _ = turnlog("cost", "model", "--mode", "recorded", "--home", tmp_path)
     assert f"not recorded {MODEL}" in out
@@ -90,7 +90,7 @@ def test_what_has_no_price_is_left_out_and_what_was_not_recorded_may_have_one(tu
 def test_of_a_part_it_is_said_that_repeats_are_those_of_all_logs(turnlog, spent, asked):
     code, out, _ = turnlog("cost", *asked, "--home", spent)
     assert code == 0
-    assert "An estimate at the API's prices. In all logs: 1 repeat folded." in out
+    assert "Estimate at API prices. In all logs: 1 duplicate ignored." in out
 
 
 def test_any_combination_as_csv_and_markdown(turnlog, spent):
@@ -275,7 +275,7 @@ def test_two_periods_side_by_side(turnlog, spent):
     assert found.skipped.unpriced[0].model == "nobody-1"
     _, out, _ = turnlog(*arguments)
     assert "before  2025-11-16 to 2025-11-17" in out
-    assert out.splitlines()[-1].startswith("An estimate at the API's prices.")
+    assert out.splitlines()[-1].startswith("Estimate at API prices.")
     _, out, _ = turnlog(*arguments, "--csv")
     assert list(csv.reader(io.StringIO(out)))[1][:2] == [MODEL, "1"]
 
@@ -337,7 +337,7 @@ def test_budgets_fail_a_script_when_one_is_exceeded(turnlog, today):
     ]
     code, out, _ = today(turnlog, settings, "budgets")
     assert (code, "$0.11 of $0.10" in out, "exceeded" in out) == (1, True, True)
-    assert out.splitlines()[-1].startswith("An estimate at the API's prices.")
+    assert out.splitlines()[-1].startswith("Estimate at API prices.")
     assert max(map(len, out.splitlines())) <= 80
     code, out, _ = today(turnlog, "[budgets]\nblock = 0.2\n", "budgets")
     assert (code, "54%" in out) == (0, True)
@@ -394,7 +394,7 @@ def test_a_row_is_explained(turnlog, spent):
     assert "2025-11-17 $0.11 for 2 responses" in out
     assert "$0.10725" in out
     assert "no price is known" in out
-    assert out.splitlines()[-1].startswith("An estimate at the API's prices.")
+    assert out.splitlines()[-1].startswith("Estimate at API prices.")
     document = json.loads(turnlog(*arguments, "--json")[1])
     jsonschema.validate(document, json.loads((SCHEMA.parent / "explain.json").read_text("utf-8")))
     log = next((spent / "projects").rglob("*.jsonl"))

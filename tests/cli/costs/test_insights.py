@@ -63,7 +63,7 @@ def test_the_report_shows_every_section_at_any_width(turnlog, busy):
             assert word in out
         assert "\x1b" not in out
         assert "Traceback" not in out
-    assert "1 place damaged or odd" in out
+    assert "1 damaged or odd record skipped" in out
     assert "no pears" in out
     assert "prune" in out
 
@@ -109,13 +109,13 @@ def test_a_figure_is_opened_with_log_and_offset(turnlog, busy):
         assert json.loads(log.readline())["type"] == "assistant"
     code, out, _ = turnlog("insights", "--home", busy, *WINDOW, "--explain", "compactions")
     assert code == 1
-    assert "Nothing is behind it" in out
+    assert "No records in this period" in out
 
 
 def test_nothing_happened_is_said_with_what_helps(turnlog, busy, tmp_path):
     code, out, err = turnlog("insights", "--home", busy, "--since", "2026-08-01")
     assert (code, err) == (1, "")
-    assert "last answered on 2026-07-2" in out
+    assert "last response is from 2026-07-2" in out
     (tmp_path / "empty" / "projects").mkdir(parents=True)
     for columns in ("20", "80"):
         code, out, err = turnlog("insights", "--home", tmp_path / "empty", COLUMNS=columns)
@@ -224,7 +224,7 @@ def test_a_row_that_nothing_is_called_is_told_with_the_nearest(turnlog, busy):
     assert err == "error: no tool is called 'bahs'\nhint: did you mean 'Bash'?\n"
     early = ("--since", "2025-01-01", "--until", "2025-02-01")
     code, out, _ = turnlog("insights", "--home", busy, *early, "--explain", "tools:bash")
-    assert (code, "Nothing is behind it in this period." in out) == (1, True)
+    assert (code, "No records in this period." in out) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
 
 from turnlog.cli.options import home_option, json_option, show_json
 from turnlog.cli.terminal.console import console, safe
-from turnlog.formats import all_homes, turnlog_home
 
-
-class LabelsDocument(Struct, kw_only=True):
-    """What `turnlog rename`, `tag` and `pin` print with `--json`."""
-
-    id: str
-    title: str | None
-    tag: str | None
-    pinned: bool
-    path: str
+if TYPE_CHECKING:
+    from turnlog.api.writing import LabelsDocument
 
 
 @click.command(
@@ -84,17 +75,10 @@ def pin_command(name: str, homes: tuple[str, ...], *, as_json: bool, off: bool) 
 
 
 def _label(name: str, homes: tuple[str, ...], **labels: Any) -> LabelsDocument:
-    from turnlog.api.store import Store
+    from turnlog.api.homes import all_homes
+    from turnlog.api.writing import label_session
 
-    store = Store(all_homes(homes), turnlog_home())
-    session = store.update(name, **labels)
-    return LabelsDocument(
-        id=session.id,
-        title=session.metadata.title,
-        tag=session.metadata.tag,
-        pinned=session.id in store.pins(),
-        path=str(session.path),
-    )
+    return label_session(all_homes(homes), name, **labels)
 
 
 def _show(document: LabelsDocument, done: str, *, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""``turnlog prompts``: what people typed."""
+"""``turnlog prompts``: typed prompts, from the history of a home."""
 
 from __future__ import annotations
 
@@ -6,64 +6,33 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
 
+from turnlog.cli.browse.sessions import project_name
 from turnlog.cli.options import (
     csv_option,
     home_option,
     json_option,
     page_options,
     period_options,
-    resolve_session,
     session_option,
-    show_json,
 )
+from turnlog.cli.terminal.console import age, at_most, console, counted, safe, safe_text
+from turnlog.cli.terminal.empty_results import has_any, print_nothing_found
+from turnlog.cli.terminal.output import show_data, show_more
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.formats import Problem
-    from turnlog.sessions.side_files.prompts import Prompt, PromptPage
-
-
-class PastedRow(Struct, kw_only=True):
-    """Something pasted into a prompt."""
-
-    id: str
-    kind: str | None
-    text: str | None
-
-
-class PromptRow(Struct, kw_only=True):
-    """One prompt as it was typed."""
-
-    text: str
-    at: datetime | None
-    project: str | None
-    session: str | None
-    pasted: list[PastedRow]
-    home: str
-
-
-class PromptsDocument(Struct, kw_only=True):
-    """What `turnlog prompts --json` prints."""
-
-    prompts: list[PromptRow]
-    next: int | None
-    """The offset of the next page, or null."""
-    total: int
-    damaged: int
-    odd: int
-    unreadable: list[str]
+    from turnlog.api.side_files import PromptsDocument
 
 
 @click.command(
     name="prompts",
     epilog="""\b
 Examples:
-  turnlog prompts                  the last twenty, in whatever project
-  turnlog prompts frost            those that say "frost", in any case
+  turnlog prompts                  the last twenty, in all projects
+  turnlog prompts frost            those that contain "frost", ignoring case
   turnlog prompts --project .      those typed in this directory
-Exit code: 0 done, 1 nothing was found or the history is damaged, 2 a mistake, 3 a failure.""",
+Exit code: 0 success, 1 nothing found or a damaged history, 2 usage error, 3 failure.""",
 )
 @click.argument("text", metavar="[TEXT]", required=False)
 @home_option
@@ -71,7 +40,7 @@ Exit code: 0 done, 1 nothing was found or the history is damaged, 2 a mistake, 3
 @csv_option
 @period_options
 @session_option
-@click.option("--full", is_flag=True, help="Show whole prompts, with what was pasted.")
+@click.option("--full", is_flag=True, help="Show whole prompts, with pasted text.")
 @page_options
 def command(
     text: str | None,
@@ -79,86 +48,39 @@ def command(
     *,
     as_json: bool,
     as_csv: bool,
-    session: str | None,
     full: bool,
     limit: int,
     offset: int,
-    **asked: Any,
+    **filters: Any,
 ) -> int:
-    """List the prompts that were typed, newest first, from the history that a home keeps."""
-    from turnlog.formats import all_homes
-    from turnlog.sessions.side_files.prompts import find_prompts
+    """List typed prompts, newest first, from the agent's history file."""
+    from turnlog.api.homes import all_homes
+    from turnlog.api.side_files import PromptRow, list_prompts
 
-    problems: list[Problem] = []
-    found = find_prompts(
-        all_homes(homes),
-        session=resolve_session(session, homes),
-        text=text,
-        limit=limit or None,
-        offset=offset,
-        problems=problems,
-        **asked,
-    )
-    document = _document(found, offset, problems)
-    if as_json:
-        show_json(document)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(PromptRow, document.prompts, more=document.next)
-    else:
-        _show(document, homes, asked | {"session": session}, full=full)
-    wrong = document.damaged or document.unreadable
-    return 1 if wrong or not document.prompts else 0
-
-
-def _document(found: PromptPage, first: int, problems: list[Problem]) -> PromptsDocument:
-    end = first + len(found.prompts)
-    return PromptsDocument(
-        prompts=[_row(prompt) for prompt in found.prompts],
-        next=end if found.prompts and end < found.total else None,
-        total=found.total,
-        damaged=found.damaged,
-        odd=found.odd,
-        unreadable=[problem.reason for problem in problems],
-    )
-
-
-def _row(prompt: Prompt) -> PromptRow:
-    return PromptRow(
-        text=prompt.text,
-        at=prompt.at,
-        project=prompt.project,
-        session=prompt.session_id,
-        pasted=[PastedRow(id=each.id, kind=each.kind, text=each.text) for each in prompt.pasted],
-        home=prompt.home,
-    )
+    document = list_prompts(all_homes(homes), text, limit=limit, offset=offset, **filters)
+    if not show_data(document, PromptRow, document.prompts, as_json=as_json, as_csv=as_csv):
+        _show(document, homes, filters, full=full)
+    return 1 if document.damaged or document.unreadable or not document.prompts else 0
 
 
 def _show(
-    found: PromptsDocument, homes: tuple[str, ...], asked: dict[str, Any], *, full: bool
+    document: PromptsDocument, homes: tuple[str, ...], filters: dict[str, Any], *, full: bool
 ) -> None:
     from rich.markup import escape
 
-    from turnlog.cli.browse.sessions import project_name
-    from turnlog.cli.terminal.console import age, at_most, console, counted, safe, safe_text
-
-    out = console()
-    if not found.prompts:
-        from turnlog.cli.terminal.empty_results import has_any, print_nothing_found
-
-        hint = "turnlog search WORDS looks for them in the logs, too"
+    out, now = console(), datetime.now(UTC)
+    if not document.prompts:
+        hint = "turnlog search WORDS also searches the logs"
         if not has_any(homes, "history.jsonl"):
-            asked = {}
+            filters = {}
             hint = (
-                "no home here has a history.jsonl; turnlog show SESSION --prompts lists those of a"
-                " session, turnlog search WORDS finds them in all"
+                "no home has a history.jsonl; turnlog show SESSION --prompts lists the prompts of"
+                " one session, turnlog search WORDS finds them in all"
             )
-        print_nothing_found("prompts", homes, asked, hint=hint)
-    now = datetime.now(UTC)
-    names = [inert(project_name(row.project)) for row in found.prompts]
+        print_nothing_found("prompts", homes, filters, hint=hint)
+    names = [inert(project_name(row.project)) for row in document.prompts]
     width = min(at_most(20, out.width), max(map(len, names), default=0))
-    for row, name in zip(found.prompts, names, strict=True):
+    for row, name in zip(document.prompts, names, strict=True):
         cut = name if len(name) <= width else f"{name[: width - 1]}…"
         head = f"[dim]{age(now, row.at):>10}[/]  [cyan]{escape(cut.ljust(width))}[/]"
         if not full:
@@ -166,14 +88,12 @@ def _show(
             out.print(f"{head}  {safe(line)}", overflow="ellipsis", no_wrap=True, soft_wrap=False)
             continue
         out.print(f"{head}  [dim]{safe((row.session or '')[:8])}[/]\n{safe_text(row.text)}")
-        for each in row.pasted:
-            what = safe_text(each.text) if each.text is not None else "[dim](not text)[/]"
-            out.print(f"[dim]pasted {safe(each.id)}:[/]\n{what}")
+        for paste in row.pasted:
+            pasted = safe_text(paste.text) if paste.text is not None else "[dim](not text)[/]"
+            out.print(f"[dim]pasted {safe(paste.id)}:[/]\n{pasted}")
         out.print()
-    if found.next is not None:
-        left = found.total - found.next
-        out.print(f"[dim]… and {left:,} more; go on with --offset {found.next}[/]")
-    if found.damaged:
-        out.print(f"[yellow]{counted(found.damaged, 'range')} of the history is no record[/]")
-    for reason in found.unreadable:
+    show_more(out, document)
+    if document.damaged:
+        out.print(f"[yellow]{counted(document.damaged, 'damaged range')} in the history[/]")
+    for reason in document.unreadable:
         out.print(f"[red]✗[/] {safe(reason)}")

@@ -1,9 +1,7 @@
-"""``turnlog search``: find what was said, in every session.
+"""``turnlog search``: search the text of all sessions.
 
-How hits look: under the session they are of, the words that were found in bold.
-
-Written without rich, which takes longer to import than a search takes. Colours are a few escape
-sequences, and only for a terminal that wants them; what comes from logs is made harmless first.
+Written without rich, which takes longer to import than a search takes: colours are a few escape
+sequences, for terminals only, and text from logs is escaped first.
 """
 
 from __future__ import annotations
@@ -18,18 +16,20 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option
+from turnlog.cli.index_access import no_refresh_option, open_index
 from turnlog.cli.options import (
     csv_option,
     home_option,
     json_option,
     page_options,
     period_options,
+    redaction_rules,
     resolve_session,
     session_option,
-    show_json,
 )
-from turnlog.formats.projects import last_part
+from turnlog.cli.terminal.console import age, when
+from turnlog.cli.terminal.empty_results import has_sessions, hint_for
+from turnlog.cli.terminal.output import show_data
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     name="search",
     epilog="""\b
 Examples:
-  turnlog search retry backoff                 both words, the best hits first
+  turnlog search retry backoff                 both words, best hits first
   turnlog search '"connection refused"'        a phrase
-  turnlog search 'migrat* -rollback since:2w'  beginnings, refusals, time
-  turnlog search 'tool:Bash is:error docker'   what went wrong in Bash
-  turnlog search 'file:*.sql type:call'        what was done with SQL files
-  turnlog search --results ENOSPC              also in what tools answered
-  turnlog search --exact 'foo(bar, '           exactly this piece of text
+  turnlog search 'migrat* -rollback since:2w'  prefix, exclusion, period
+  turnlog search 'tool:Bash is:error docker'   failed Bash calls
+  turnlog search 'file:*.sql type:call'        calls on SQL files
+  turnlog search --results ENOSPC              also search tool results
+  turnlog search --exact 'foo(bar, '           a literal string
   turnlog search --regex 'def \\w+_at\\('        a regular expression
-  turnlog search -- -draft release             the query begins with a dash""",
+  turnlog search -- -draft release             a query that starts with a dash""",
 )
 @click.argument("query", nargs=-1)
 @home_option
@@ -57,40 +57,39 @@ Examples:
 @no_refresh_option
 @period_options
 @session_option
-@click.option("--results", is_flag=True, help="Search what tools answered, too.")
-@click.option("--newest", is_flag=True, help="Sort by time alone.")
-@click.option("--exact", is_flag=True, help="The query is a piece of text, not words.")
-@click.option("--regex", is_flag=True, help="The query is a regular expression.")
+@click.option("--results", is_flag=True, help="Also search tool results.")
+@click.option("--newest", is_flag=True, help="Sort by time, newest first.")
+@click.option("--exact", is_flag=True, help="Treat the query as a literal string.")
+@click.option("--regex", is_flag=True, help="Treat the query as a regular expression.")
 @click.option(
-    "-C", "--context", type=click.IntRange(0, 50), default=0, metavar="N", help="Lines around hits."
+    "-C", "--context", type=click.IntRange(0, 50), default=0, metavar="N", help="Lines of context."
 )
-@click.option("--redact", is_flag=True, help="Mask keys, tokens and passwords in what is shown.")
-@click.option("--all-hits", is_flag=True, help="Not only the best three of each session.")
+@click.option("--redact", is_flag=True, help="Mask keys, tokens and passwords.")
+@click.option("--all-hits", is_flag=True, help="Show all hits, not the best three per session.")
 @page_options
 def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
-    """Find what was said, in every session.
+    """Search the text of all sessions.
 
-    QUERY is words, "phrases", -refusals, OR, begin* and filters: project: session: tool: file:
-    model: branch: role: type: is: before: after: since:. What tools answered is searched with
-    --results only, or by type:result. Case counts in --exact and --regex if the query has a
-    capital letter.
+    QUERY is words, "phrases", -exclusions, OR, prefix* and filters: project: session: tool: file:
+    model: branch: role: type: is: before: after: since:. Tool results are searched only with
+    --results or type:result. --exact and --regex use smart case: a capital letter makes them
+    case-sensitive.
     """
     text = " ".join(query)
     if not text.strip() and not any(
         options[name] for name in ("project", "since", "until", "session")
     ):
-        raise click.UsageError("what should be searched for?")
+        raise click.UsageError("missing query")
     if options["exact"] and options["regex"]:
-        raise click.UsageError("--exact and --regex cannot be given together")
+        raise click.UsageError("--exact and --regex are mutually exclusive")
+    from turnlog.api.homes import all_homes
     from turnlog.api.search import Hit, search
-    from turnlog.cli.index_access import open_index
-    from turnlog.formats import all_homes
     from turnlog.records.dates import MachineZone
 
     now = datetime.now(UTC)
     session = resolve_session(options["session"], homes)
     with open_index(all_homes(homes), no_refresh=options["no_refresh"]) as index:
-        found = search(
+        document = search(
             index,
             text,
             now=now,
@@ -109,21 +108,15 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
             per_session=0 if options["all_hits"] else None,
             mask=_mask() if options["redact"] else None,
         )
-    if options["as_json"]:
-        show_json(found)
-    elif options["as_csv"]:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(Hit, found.hits, more=found.next)
-    else:
-        show_hits(found, text, now=now, options=options | {"homes": homes}, out=sys.stdout)
-    return 0 if found.hits else 1
+    as_json, as_csv = options["as_json"], options["as_csv"]
+    if not show_data(document, Hit, document.hits, as_json=as_json, as_csv=as_csv):
+        _show(document, text, now, options | {"homes": homes})
+    return 0 if document.hits else 1
 
 
 def _mask() -> Callable[[str], str]:
     from functools import partial
 
-    from turnlog.cli.options import redaction_rules
     from turnlog.redact import redact
 
     return partial(redact, rules=redaction_rules())
@@ -134,28 +127,25 @@ _NARROWEST: Final = 40
 _SHORT: Final = 8
 
 
-def show_hits(
-    found: SearchDocument, query: str, *, now: datetime, options: dict[str, Any], out: TextIO
-) -> None:
-    """Print what was found, and on stderr what else is to be said."""
-    page = _HitPage(out, now)
-    for session, hits in _grouped(found.hits):
+def _show(document: SearchDocument, query: str, now: datetime, options: dict[str, Any]) -> None:
+    page = _HitPage(sys.stdout, now)
+    for session, hits in _grouped(document.hits):
         page.head(session, hits)
         for hit in hits:
             page.hit(hit)
         page.more(hits[-1])
-    for note in found.notes:
+    for note in document.notes:
         click.echo(f"note: {inert(note)}", err=True)
-    if not found.hits:
+    if not document.hits:
         page.nothing(query, options)
         return
-    if found.next is not None:
-        page.dim(f"… there are more; go on with --offset {found.next}")
-    page.dim(f"hint: {_how_to_open(found.hits[0])}")
+    if document.next is not None:
+        page.dim(f"… more; use --offset {document.next}")
+    page.dim(f"hint: {_how_to_open(document.hits[0])}")
 
 
 def _grouped(hits: Iterable[Hit]) -> list[tuple[str | None, list[Hit]]]:
-    """Put the hits of a session together; the session with the best hit comes first."""
+    """Group hits by session, the session with the best hit first."""
     groups: dict[tuple[str | None, str], list[Hit]] = {}
     for hit in hits:
         key = (hit.session, "" if hit.session else hit.log)
@@ -165,11 +155,11 @@ def _grouped(hits: Iterable[Hit]) -> list[tuple[str | None, list[Hit]]]:
 
 def _how_to_open(hit: Hit) -> str:
     if hit.session is None:
-        return f"it stands in {inert(hit.log)} at byte {hit.offset}"
+        return f"the first hit is in {inert(hit.log)} at byte {hit.offset}"
     place = ""
-    if hit.uuid:  # A UUID is known by its beginning; other ids may be alike.
+    if hit.uuid:  # Only a real UUID can be shortened.
         place = f" --at {inert(hit.uuid[:_SHORT] if len(hit.uuid) == 36 else hit.uuid)}"
-    return f"turnlog show {inert(hit.session[:_SHORT])}{place} shows what led to the first of them"
+    return f"turnlog show {inert(hit.session[:_SHORT])}{place} shows the first hit"
 
 
 class _HitPage:
@@ -181,20 +171,20 @@ class _HitPage:
         )
         columns = shutil.get_terminal_size((80, 24)).columns
         self._width = max(_NARROWEST, columns) if is_terminal or "COLUMNS" in os.environ else 0
-        """How long lines may be; 0 for as long as they are, as pipes like them."""
+        """The width of lines; 0 for unlimited, in a pipe."""
         self._is_first = True
 
     def head(self, session: str | None, hits: Sequence[Hit]) -> None:
-        from turnlog.cli.terminal.console import age
+        from turnlog.api.homes import last_part
 
         hit = hits[0]
-        at = next((each.at for each in hits if each.at is not None), None)
+        at = next((hit.at for hit in hits if hit.at is not None), None)
         if not self._is_first:
             self._line([])
         self._is_first = False
         name = last_part(hit.project or "")
         pieces = [((session or "-")[:_SHORT], _BOLD)]
-        if at is not None:  # A title has no time of its own.
+        if at is not None:  # Titles have no timestamp.
             pieces.append((f"  {age(self._now, at)}", _DIM))
         if name:
             pieces.append((f"  {name}", _CYAN))
@@ -202,8 +192,6 @@ class _HitPage:
         self._line([*pieces, (f"  {title}", _PLAIN)])
 
     def hit(self, hit: Hit) -> None:
-        from turnlog.cli.terminal.console import when
-
         what = f"{hit.kind} {hit.tool}" if hit.tool else hit.kind
         marks = [name for name, is_so in (("subagent", hit.subagent), ("gone", hit.gone)) if is_so]
         label = " ".join(filter(None, [when(hit.at), what, *marks]))
@@ -219,34 +207,32 @@ class _HitPage:
 
     def more(self, hit: Hit) -> None:
         if hit.more:
-            self.dim(f"    … {hit.more:,} more here: session:{(hit.session or '')[:_SHORT]}")
+            self.dim(f"    … {hit.more:,} more: session:{(hit.session or '')[:_SHORT]}")
 
     def dim(self, text: str) -> None:
         self._line([(text, _DIM)], is_cut=False)
 
     def nothing(self, query: str, options: dict[str, Any]) -> None:
         self._line([("Nothing found.", _PLAIN)])
-        from turnlog.cli.terminal.empty_results import has_sessions, hint_for
-
         if not has_sessions(options["homes"]):
             self.dim(f"hint: {hint_for(options['homes'], {})}")
             return
         tips = []
         if not options["results"]:
-            tips.append("--results also searches what tools answered")
+            tips.append("--results also searches tool results")
         if options["exact"] or options["regex"]:
-            tips.append("without --exact and --regex words are found in any order")
+            tips.append("without --exact and --regex, words match in any order")
         elif " " in query.strip():
-            tips.append("fewer words, or OR between them, find more")
+            tips.append("use fewer words, or OR between them")
         elif query.strip():
-            tips.append("--exact also finds parts of words")
+            tips.append("--exact also matches parts of words")
         names = [name for name in ("project", "since", "until", "session") if options[name]]
         if names:
-            tips.append(f"without {' and '.join(f'--{name}' for name in names)} there is more")
+            tips.append(f"leave out {' or '.join(f'--{name}' for name in names)}")
         self.dim(f"hint: {'; '.join(tips)}")
 
     def _wrapped(self, pieces: list[tuple[str, str]]) -> None:
-        """Print a line that may be as long as two, cut at a space."""
+        """Print a line, wrapped at spaces."""
         if not self._width:
             self._line(pieces)
             return
@@ -286,13 +272,13 @@ def _marked(hit: Hit) -> Iterable[tuple[str, str]]:
 
 
 def _columns(text: str) -> int:
-    """Count the columns that *text* takes on a terminal: East Asian characters take two."""
+    """Return the width of *text* on a terminal: East Asian characters take two columns."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
 
     return sum(
-        0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text
+        0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text
     )
 
 

@@ -1,7 +1,6 @@
-"""``turnlog sessions``: which sessions there are.
+"""``turnlog sessions``: list sessions.
 
-The plain list comes from the logs themselves. Whoever asks for more, a filter or another order,
-asks the index; the table is the same, and grows with the terminal.
+The plain list is read from the logs. Filters, other orders and --wide use the index.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option
+from turnlog.cli.index_access import no_refresh_option, open_index
 from turnlog.cli.options import (
     csv_option,
     home_option,
@@ -21,18 +20,33 @@ from turnlog.cli.options import (
     page_options,
     period_options,
     print_unread,
-    show_json,
 )
+from turnlog.cli.terminal.console import (
+    age,
+    at_most,
+    console,
+    counted,
+    safe,
+    short_count,
+    size,
+    titled,
+)
+from turnlog.cli.terminal.empty_results import print_nothing_found
+from turnlog.cli.terminal.output import show_data, show_more
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.index import Index
-    from turnlog.api.indexed_sessions import IndexedSession, SessionCatalog, SessionSort
-    from turnlog.api.sessions import SessionList, SessionRow
-    from turnlog.formats import Problem
+    from turnlog.api.homes import Problem
+    from turnlog.api.sessions import (
+        IndexedSession,
+        SessionCatalog,
+        SessionList,
+        SessionRow,
+        SessionSort,
+    )
 
-# Written out, since what knows them is imported only when it is asked; a test compares.
+# Repeated here so that --help imports nothing slow; a test compares them with the API's.
 SORTS: Final = (
     "active", "started", "title", "records", "prompts", "tokens", "subagents", "duration", "size",
 )  # fmt: skip
@@ -45,10 +59,10 @@ _TITLE_AT_BEST: Final = 44
     name="sessions",
     epilog="""\b
 Examples:
-  turnlog sessions                        the twenty that were active last
-  turnlog sessions --project .            those that worked in this directory
+  turnlog sessions                        the twenty most recently active
+  turnlog sessions --project .            those in this directory
   turnlog sessions --limit 0              all of them
-  turnlog sessions --archived             those that are archived
+  turnlog sessions --archived             archived ones
   turnlog sessions --since 7d --sort tokens
   turnlog sessions --tool WebSearch --model opus""",
 )
@@ -56,21 +70,21 @@ Examples:
 @json_option
 @csv_option
 @period_options
-@click.option("--title", "text_in_title", metavar="TEXT", help="Only those with TEXT in the title.")
+@click.option("--title", "text_in_title", metavar="TEXT", help="Only titles that contain TEXT.")
 @model_option
-@click.option("--branch", metavar="NAME", help="Only those that were on this git branch.")
-@click.option("--tool", metavar="NAME", help="Only those that called this tool.")
-@click.option("--tag", metavar="TAG", help="Only those with this tag.")
-@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
-@click.option("--damaged", is_flag=True, help="Only those with damage in their logs.")
-@click.option("--with-subagents", is_flag=True, help="Only those that had subagents.")
-@click.option("--archived", is_flag=True, help="Those that are archived, and no others.")
-@click.option("--gone", is_flag=True, help="Only those whose log is gone at its source.")
+@click.option("--branch", metavar="NAME", help="Only this git branch.")
+@click.option("--tool", metavar="NAME", help="Only sessions that called this tool.")
+@click.option("--tag", metavar="TAG", help="Only this tag.")
+@click.option("--state", type=click.Choice(STATES), help="Only this state.")
+@click.option("--damaged", is_flag=True, help="Only sessions with damaged logs.")
+@click.option("--with-subagents", is_flag=True, help="Only sessions with subagents.")
+@click.option("--archived", is_flag=True, help="Show archived sessions instead.")
+@click.option("--gone", is_flag=True, help="Only sessions whose log was deleted by the agent.")
 @click.option(
-    "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Which first."
+    "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Sort order."
 )
-@click.option("--reverse", is_flag=True, help="The other way round.")
-@click.option("--wide", is_flag=True, help="Show prompts, tokens, model and branch.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
+@click.option("--wide", is_flag=True, help="Also show prompts, tokens, model and branch.")
 @page_options
 @no_refresh_option
 def command(
@@ -85,87 +99,51 @@ def command(
     offset: int,
     no_refresh: bool,
     wide: bool,
-    **asked: Any,
+    **filters: Any,
 ) -> int:
-    """List sessions, the one that was active last first.
+    """List sessions, most recently active first.
 
-    A session is of every time from its first record to its last. A filter, another order or --wide
-    asks the index, which is brought up to date first. The plain list reads the two ends of each
-    log: a name given between them it knows only if an index was made before.
+    --since and --until match sessions that overlap the period. Filters, --sort and --wide use the
+    index, which is updated first. The plain list reads both ends of each log; a title in between is
+    known only if there is an index.
     """
-    from turnlog.formats import all_homes
+    from turnlog.api.homes import all_homes
+    from turnlog.api.sessions import SessionRow, list_indexed, list_sessions, unknown_names
 
-    found: SessionList | SessionCatalog
+    listed: SessionList | SessionCatalog
     problems: list[Problem] = []
-    is_narrowed = any(value not in {None, False} for value in asked.values())
-    if wide or sort != "active" or is_narrowed:
-        from turnlog.api.indexed_sessions import list_indexed
-        from turnlog.cli.index_access import open_index
-
-        filters = _filters(**asked)
-        with open_index(all_homes(homes), no_refresh=no_refresh) as index:
-            found = list_indexed(
-                index,
-                project=project,
-                archived=archived,
-                sort=sort,
-                limit=limit or None,
-                offset=offset,
-                **filters,
+    places = all_homes(homes)
+    page: dict[str, Any] = {
+        "project": project, "archived": archived, "limit": limit or None, "offset": offset,
+    }  # fmt: skip
+    if wide or sort != "active" or any(value not in {None, False} for value in filters.values()):
+        with open_index(places, no_refresh=no_refresh) as index:
+            listed = list_indexed(
+                index, sort=sort, now=datetime.now(UTC), **page, **_api_filters(**filters)
             )
-            if not found.sessions:
-                asked["unknown"] = _unknown(index, asked)
+            if not listed.sessions:
+                filters["unknown"] = unknown_names(
+                    index, tool=filters["tool"], model=filters["model"]
+                )
     else:
-        from turnlog.api.sessions import list_sessions
-
-        found = list_sessions(
-            all_homes(homes),
-            project=project,
-            archived=archived,
-            limit=limit or None,
-            offset=offset,
-            problems=problems,
-        )
-    if as_json:
-        show_json(found)
-    elif as_csv:
-        from turnlog.api.sessions import SessionRow
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(SessionRow, found.sessions, more=found.next)
-    else:
-        _show(found, homes, asked | {"project": project}, archived=archived, sort=sort, wide=wide)
+        listed = list_sessions(places, problems=problems, **page)
+    if not show_data(listed, SessionRow, listed.sessions, as_json=as_json, as_csv=as_csv):
+        filters["project"] = project
+        _show(listed, homes, filters, archived=archived, sort=sort, wide=wide)
     print_unread(problems, "listed")
-    return 0 if found.sessions else 1
+    return 0 if listed.sessions else 1
 
 
-def _unknown(index: Index, asked: dict[str, Any]) -> str:
-    """Return which names that were asked for nothing has, and what comes near."""
-    from turnlog.api.names import models_used, no_such_model, no_such_tool, tools_named
-
-    told = []
-    if asked["tool"] is not None and not tools_named(index.db, asked["tool"]):
-        told.append(no_such_tool(index.db, asked["tool"]))
-    if asked["model"] is not None:
-        told.append(no_such_model(asked["model"], models_used(index.db)))
-    return "; ".join(filter(None, told))
+def _api_filters(*, damaged: bool, with_subagents: bool, **others: Any) -> dict[str, Any]:
+    return others | {"has_damage": damaged or None, "has_subagents": with_subagents or None}
 
 
-def _filters(*, damaged: bool, with_subagents: bool, **others: Any) -> dict[str, Any]:
-    """Return what was asked for in the words of `list_indexed`."""
-    return others | {
-        "has_damage": damaged or None,
-        "has_subagents": with_subagents or None,
-        "now": datetime.now(UTC),
-    }
-
-
-# How safe a session is, in one character; and what it means.
+# How safe a session is: a mark, and what it means.
 _KEEPINGS: Final = {
     "kept": ("[green]✓[/]", "kept"),
     "live": ("·", "not kept: turnlog keep"),
-    "restorable": ("[yellow]↺[/]", "gone, but kept: turnlog restore"),
-    "gone": ("[red]✗[/]", "gone, and only its index is left"),
+    "restorable": ("[yellow]↺[/]", "deleted, but kept: turnlog restore"),
+    "gone": ("[red]✗[/]", "deleted; only the index is left"),
 }
 
 
@@ -177,45 +155,36 @@ class _Column(NamedTuple):
 
 
 def _show(
-    found: SessionList | SessionCatalog,
+    listed: SessionList | SessionCatalog,
     homes: tuple[str, ...],
-    asked: dict[str, Any],
+    filters: dict[str, Any],
     *,
     archived: bool,
     sort: str,
     wide: bool,
 ) -> None:
-    from turnlog.cli.terminal.console import console
-
-    if not found.sessions:
-        from turnlog.cli.terminal.empty_results import print_nothing_found
-
-        hint = "turnlog archive SESSION archives one" if archived else "all of them are archived"
-        print_nothing_found(
-            "archived sessions" if archived else "sessions", homes, asked, hint=hint
-        )
+    if not listed.sessions:
+        hint = "archive one with turnlog archive SESSION" if archived else "all are archived"
+        what = "archived sessions" if archived else "sessions"
+        print_nothing_found(what, homes, filters, hint=hint)
         return
     out = console()
-    out.print(session_table(out, found.sessions, sort=sort, wide=wide))
-    if out.is_terminal:  # Whoever counts lines knows what they mean.
-        signs = {_KEEPINGS[row.keeping] for row in found.sessions}
-        out.print(f"[dim]{'   '.join(f'{sign} {words}' for sign, words in sorted(signs))}[/]")
-    if found.next is not None:
-        left = found.total - found.next
-        out.print(f"[dim]… and {left:,} more; go on with --offset {found.next}[/]")
+    out.print(session_table(out, listed.sessions, sort=sort, wide=wide))
+    if out.is_terminal:
+        marks = {_KEEPINGS[row.keeping] for row in listed.sessions}
+        out.print(f"[dim]{'   '.join(f'{mark} {words}' for mark, words in sorted(marks))}[/]")
+    show_more(out, listed)
 
 
 def session_table(out: Console, rows: Any, *, sort: str = "active", wide: bool = False) -> Any:
-    """Draw a list of sessions, as wide as the terminal."""
+    """Return a table of sessions, as wide as the terminal."""
     from rich.cells import cell_len
     from rich.table import Table
-
-    from turnlog.cli.terminal.console import at_most
 
     now = datetime.now(UTC)
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
     project = max(7, *(min(at_most(20, out.width), len(project_name(row.project))) for row in rows))
-    # Fixed widths but for the last column: rich would shrink them all alike, down to nothing.
+    # Only the last column may shrink: rich would shrink all of them.
     table.add_column("session", no_wrap=True, width=8)
     table.add_column("", no_wrap=True, width=1)
     table.add_column("active", justify="right", no_wrap=True, width=10)
@@ -234,14 +203,14 @@ def session_table(out: Console, rows: Any, *, sort: str = "active", wide: bool =
             max_width=at_most(width, out.width), justify=column.justify,
         )  # fmt: skip
     room = max(_TITLE_AT_LEAST, room)
-    table.add_column("what it is about", no_wrap=True, overflow="ellipsis", max_width=room)
+    table.add_column("title", no_wrap=True, overflow="ellipsis", max_width=room)
     for row, (first, title) in zip(rows, lines, strict=True):
         table.add_row(*first, *(column.cell(row) for column in more), title)
     return table
 
 
 def _spare(room: int, titles: list[str]) -> int:
-    """Return how much of a title's *room* others may have: what it needs not, or half."""
+    """Return how much of the titles' *room* other columns may use."""
     from rich.text import Text
 
     longest = max(Text.from_markup(title).cell_len for title in titles)
@@ -249,9 +218,7 @@ def _spare(room: int, titles: list[str]) -> int:
 
 
 def _more(rows: Any, now: datetime, *, sort: str, wide: bool, room: int) -> list[_Column]:
-    """Choose columns: what the list is sorted by, and what else there is room for."""
-    from turnlog.cli.terminal.console import age, safe, short_count, size
-
+    """Choose the column that the list is sorted by, and others that fit."""
     columns = {
         "started": _Column("started", 10, lambda row: age(now, row.started_at)),
         "records": _Column("records", 7, lambda row: f"{row.records:,}"),
@@ -271,7 +238,6 @@ def _more(rows: Any, now: datetime, *, sort: str, wide: bool, room: int) -> list
         column = columns[each]
         if each in wanted or not (is_indexed or each in {"model", "branch"}):
             continue
-        # Who asks for much gets it as long as a title can still be told from another.
         least = _TITLE_AT_LEAST if wide else _TITLE_AT_BEST
         if room - column.width - 2 >= least:
             chosen.append(column)
@@ -280,14 +246,8 @@ def _more(rows: Any, now: datetime, *, sort: str, wide: bool, room: int) -> list
 
 
 def _cells(row: SessionRow | IndexedSession, now: datetime) -> tuple[tuple[str, ...], str]:
-    from turnlog.cli.terminal.console import age, safe, titled
-
     title = titled(row.title)
-    subagents = (
-        f" [dim]+{row.subagents} subagent{'s' if row.subagents > 1 else ''}[/]"
-        if row.subagents
-        else ""
-    )
+    subagents = f" [dim]+{counted(row.subagents, 'subagent')}[/]" if row.subagents else ""
     title = "".join(f"[{style}]({mark})[/] " for style, mark in _marks(row)) + title
     if row.running is not None:
         title = f"[green]● {safe(row.running)}[/] {title}"
@@ -302,15 +262,13 @@ def _cells(row: SessionRow | IndexedSession, now: datetime) -> tuple[tuple[str, 
 
 
 def _marks(row: Any) -> list[tuple[str, str]]:
-    """Say what is amiss with a session, as far as the list knows."""
-    from turnlog.cli.terminal.console import counted
-
-    found = []
+    """Return the problems of a session that the list knows, each with its colour."""
+    marks = []
     if damages := getattr(row, "damages", 0):
-        found.append(("yellow", counted(damages, "damage")))
+        marks.append(("yellow", counted(damages, "damage")))
     if getattr(row, "crashed", False):
-        found.append(("yellow", "crashed"))
-    return found
+        marks.append(("yellow", "crashed"))
+    return marks
 
 
 def _lasted(row: Any) -> str:
@@ -324,8 +282,8 @@ def _lasted(row: Any) -> str:
 
 
 def short_models(models: list[str]) -> str:
-    """Name the last of *models* the way people say it, and how many there were besides."""
-    from turnlog.api.names import short_model
+    """Return the short name of the last of *models*, and how many others there are."""
+    from turnlog.api.sessions import short_model
 
     if not models:
         return ""
@@ -334,7 +292,7 @@ def short_models(models: list[str]) -> str:
 
 
 def project_name(path: str | None) -> str:
-    """Return the last part of a project's path, of whatever system it is."""
-    from turnlog.formats.projects import last_part
+    """Return the last part of a project's path, or "?"."""
+    from turnlog.api.homes import last_part
 
     return last_part(path or "") or "?"

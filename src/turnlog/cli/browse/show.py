@@ -1,4 +1,4 @@
-"""``turnlog show``: a session, readable."""
+"""``turnlog show``: a session as readable text."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from turnlog.cli.options import home_option, json_option, show_json, since_option, until_option
+from turnlog.cli.terminal.console import console, counted, safe, when
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from turnlog.cli.browse.show_document import BranchRow
-    from turnlog.cli.browse.show_selection import SessionSelection, ShowOptions
+    from turnlog.api.homes import Home
+    from turnlog.api.reading import (
+        BranchRow,
+        RecordFilter,
+        SessionSelection,
+        ShowOptions,
+        Subagent,
+    )
     from turnlog.cli.views.session import Transcript
-    from turnlog.formats import Home
-    from turnlog.sessions.reading.filters import RecordFilter
-    from turnlog.sessions.reading.subagents import Subagent
 
-# Options that leave something out, and the names of their values.
+# Filter options, and the names of their values.
 _FILTERS: Final = {
     "range": "span",
     "prompts": "prompts",
@@ -38,7 +40,7 @@ _AUTHORS: Final = ("human", "assistant", "tool", "subagent", "caller", "program"
 def _span(
     _ctx: click.Context, _param: click.Parameter, value: str | None
 ) -> tuple[int | None, int | None] | None:
-    """Read A:B as a slice is read."""
+    """Parse A:B like a slice."""
     if value is None:
         return None
     first, colon, stop = value.partition(":")
@@ -48,90 +50,86 @@ def _span(
         colon = ""
     if colon:
         if 0 <= (span[1] or 0) < (span[0] or 0):
-            raise click.BadParameter(f"{value!r} ends before it begins")
+            raise click.BadParameter(f"{value!r} ends before it starts")
         return span
-    raise click.BadParameter(f"{value!r} is no range: say 0:20, 40: or -20:")
+    raise click.BadParameter(f"invalid range {value!r}: use 0:20, 40: or -20:")
 
 
 @click.command(
     name="show",
     epilog="""\b
 Examples:
-  turnlog show latest              the session that was active last
-  turnlog show 5f0c --last 20      the last 20 steps, at once, however long the log
-  turnlog show 5f0c --thread main  only since the last compaction
-  turnlog show 5f0c --context      what the agent would see if it went on now
-  turnlog show 5f0c --branches     where somebody went back and tried again
-  turnlog show 5f0c --thread 9b2e  the thread that leads to the record 9b2e…
-  turnlog show 5f0c --range 40:60  a part of the thread, counted in steps
-  turnlog show 5f0c --no-tools     only what was said
-  turnlog show 5f0c --raw          the log's own lines""",
+  turnlog show latest              the most recently active session
+  turnlog show 5f0c --last 20      the last 20 steps, fast even for long logs
+  turnlog show 5f0c --thread main  since the last compaction
+  turnlog show 5f0c --context      what the agent would see on resume
+  turnlog show 5f0c --branches     where the conversation was rewound
+  turnlog show 5f0c --thread 9b2e  the thread up to the record 9b2e…
+  turnlog show 5f0c --range 40:60  a range of steps
+  turnlog show 5f0c --no-tools     prompts and answers only
+  turnlog show 5f0c --raw          the lines of the log""",
 )
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
-@click.option("--last", type=int, metavar="N", help="Only the last N steps, in the log's order.")
+@click.option("--last", type=int, metavar="N", help="Only the last N steps, in log order.")
 @click.option("--range", "span", metavar="A:B", callback=_span, help="Only steps A up to B.")
 @click.option(
     "--thread",
     metavar="whole|main|UUID",
-    help="From the very first record, since the last compaction, or up to a record.  "
-    "[default: whole]",
+    help="The whole thread, since the last compaction, or up to a record.  [default: whole]",
 )
-@click.option("--context", is_flag=True, help="The newest summary and what follows it.")
-@click.option("--branches", is_flag=True, help="List the ways the conversation went.")
-@click.option("--at", metavar="UUID", help="Only what leads to this record.")
+@click.option("--context", is_flag=True, help="The last summary and what follows.")
+@click.option("--branches", is_flag=True, help="List the branches of the conversation.")
+@click.option("--at", metavar="UUID", help="Only the ancestors of this record.")
 @click.option(
-    "--depth", type=click.IntRange(0), metavar="N", help="With --at: at most N records up."
+    "--depth", type=click.IntRange(0), metavar="N", help="With --at: at most N ancestors."
 )
-@click.option("--prompts", is_flag=True, help="Only what was typed, on every branch.")
-@click.option("--no-tools", is_flag=True, help="Without calls and results.")
-@click.option("--no-system", is_flag=True, help="Without what the agent program wrote.")
+@click.option("--prompts", is_flag=True, help="Only typed prompts, of all branches.")
+@click.option("--no-tools", is_flag=True, help="Hide calls and results.")
+@click.option("--no-system", is_flag=True, help="Hide records written by the agent program.")
 @click.option(
-    "--author", "authors", multiple=True, type=click.Choice(_AUTHORS), help="Only their words."
+    "--author",
+    "authors",
+    multiple=True,
+    type=click.Choice(_AUTHORS),
+    help="Only records by this author.",
 )
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only records of this type.")
 @since_option
 @until_option
-@click.option("--subagents", is_flag=True, help="Also show what each subagent did, below its call.")
-@click.option("--thinking", is_flag=True, help="Also show what the model thought.")
-@click.option("--full", is_flag=True, help="Show long pastes and summaries whole.")
-@click.option("--raw", is_flag=True, help="Print the lines of the log instead.")
+@click.option("--subagents", is_flag=True, help="Show subagents below their calls.")
+@click.option("--thinking", is_flag=True, help="Show the model's thinking.")
+@click.option("--full", is_flag=True, help="Do not shorten pastes and summaries.")
+@click.option("--raw", is_flag=True, help="Print the lines of the log.")
 def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     """Show a session: prompts, answers, and one line for each call.
 
-    A step is a prompt, an answer with all its calls, or a result.
-
-    SESSION and UUID are the beginning of an id; SESSION may be "latest".
+    A step is a prompt, an answer with its calls, or a result. SESSION and UUID are the start of an
+    id; SESSION may be "latest".
     """
     _check(options)
-    from turnlog.formats import all_homes
-    from turnlog.sessions.session import Session, readable_session
+    from turnlog.api.homes import all_homes
+    from turnlog.api.reading import branches_document, choose, document_of, find_readable
 
     places = all_homes(homes)
-    session = readable_session(Session.find(places, name))
+    session = find_readable(places, name)
     if not session.main_logs:
         if options["raw"]:
-            session.path  # noqa: B018 - An error: its subagents are all there is to show.
+            session.path  # noqa: B018 - Raises: there are only subagents.
         options["subagents"] = options["at"] is None
     if options["branches"]:
-        from turnlog.cli.browse.show_document import branches_document
-
-        found = branches_document(session)
+        document = branches_document(session)
         if options["as_json"]:
-            show_json(found)
+            show_json(document)
         else:
-            _show_branches(found.branches, session.id)
-        return 0 if found.branches else 1
-    from turnlog.cli.browse.show_selection import choose
-
-    view = choose(session, _asked(options))
+            _show_branches(document.branches, session.id)
+        return 0 if document.branches else 1
+    view = choose(session, _show_options(options))
     if options["raw"]:
         for _, record in chain(view.kept_pairs(), view.pairs()):
             sys.stdout.buffer.write(record.raw + b"\n")
     elif options["as_json"]:
-        from turnlog.cli.browse.show_document import document_of
-
         show_json(document_of(view, subagents=options["subagents"], thinking=options["thinking"]))
     else:
         return _show(view, places, options)
@@ -139,7 +137,7 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Refuse what cannot be meant together."""
+    """Reject options that contradict each other."""
     given = {key for key, value in options.items() if value not in (None, False, ())}
     for one, *others in (
         ("at", "thread", "context"),
@@ -151,29 +149,21 @@ def _check(options: dict[str, Any]) -> None:
         if one in given and clash:
             names = {"span": "range", "as_json": "json", "authors": "author", "types": "type"}
             other = names.get(min(clash), min(clash)).replace("_", "-")
-            raise click.UsageError(f"--{one} and --{other} cannot be given together")
+            raise click.UsageError(f"--{one} and --{other} are mutually exclusive")
     if "depth" in given and "at" not in given:
-        raise click.UsageError("--depth counts the records from --at")
+        raise click.UsageError("--depth needs --at")
 
 
-def _asked(options: dict[str, Any]) -> ShowOptions:
-    from turnlog.cli.browse.show_selection import ShowOptions
+def _show_options(options: dict[str, Any]) -> ShowOptions:
+    from turnlog.api.reading import ShowOptions
 
-    return ShowOptions(
-        thread=options["thread"],
-        context=options["context"],
-        at=options["at"],
-        depth=options["depth"],
-        last=options["last"],
-        span=options["span"],
-        prompts=options["prompts"],
-        only=_filter(options),
-    )
+    names = ("thread", "context", "at", "depth", "last", "span", "prompts")
+    return ShowOptions(**{name: options[name] for name in names}, only=_filter(options))
 
 
 def _filter(options: dict[str, Any]) -> RecordFilter:
+    from turnlog.api.reading import filters
     from turnlog.records.meaning import Author
-    from turnlog.sessions.reading import filters
 
     only = filters.EVERYTHING
     if options["types"]:
@@ -190,10 +180,8 @@ def _filter(options: dict[str, Any]) -> RecordFilter:
 
 
 def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
-    from turnlog.cli.terminal.console import console, safe
+    from turnlog.api.reading import is_being_written, subagents_by_call
     from turnlog.cli.views.session import Transcript
-    from turnlog.sessions.reading.subagents import subagents_by_call
-    from turnlog.sessions.state import is_being_written
 
     out, session = console(), view.session
     subagents = session.subagents if options["subagents"] else ()
@@ -213,17 +201,16 @@ def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, An
     for _ in steps:
         pass
     if shown.is_blank:
-        out.print("Nothing was said here.")
-        given = [f"--{name}" for name, value in _FILTERS.items() if options[value]]
-        less = f"leave out {' or '.join(given)}"
-        check = f"turnlog check {safe(session.id[:8])} tells what is in its log"
-        out.print(f"[dim]hint: {less if given else check}[/]")
+        out.print("Nothing to show.")
+        used = [f"--{name}" for name, value in _FILTERS.items() if options[value]]
+        hint = f"leave out {' or '.join(used)}"
+        check = f"turnlog check {safe(session.id[:8])} examines its log"
+        out.print(f"[dim]hint: {hint if used else check}[/]")
         return 1
     return 0
 
 
 def _show_view(shown: Transcript, view: SessionSelection) -> Iterator[None]:
-    from turnlog.cli.terminal.console import counted, safe, when
     from turnlog.records.dates import instant
 
     if view.subagent is not None:
@@ -236,40 +223,38 @@ def _show_view(shown: Transcript, view: SessionSelection) -> Iterator[None]:
             yield from shown.show(view.kept_pairs())
         until = f" until {when(instant(digest.until.timestamp))}" if digest.until else ""
         count = counted(view.context.summarised, "step")
-        shown.rule(f"a summary of {count}{until}")
-        shown.prose(digest.text.strip() or "(its words are lost)", "italic", cut=True)
+        shown.rule(f"summary of {count}{until}")
+        shown.prose(digest.text.strip() or "(text lost)", "italic", cut=True)
         if view.kept and not digest.kept_come_first:
-            shown.rule(f"{counted(len(view.kept), 'record')} from before, kept as they are")
+            shown.rule(f"{counted(len(view.kept), 'earlier record')} kept")
             yield from shown.show(view.kept_pairs())
-        shown.rule("what follows")
+        shown.rule("after the summary")
     if view.earlier is None:
-        way = "a larger --depth" if view.name == "ancestry" else "a larger --last, or none,"
-        shown.rule(f"earlier steps omitted; {way} shows them")
+        option = "--depth" if view.name == "ancestry" else "--last"
+        shown.rule(f"earlier steps omitted; increase {option} to see them")
     elif view.earlier:
         shown.rule(f"{counted(view.earlier, 'earlier step')} omitted")
     yield from shown.show(view.pairs())
     if view.next is not None and view.total is not None:
         left = counted(view.total - view.next, "later step")
-        shown.rule(f"{left} omitted; go on with --range {view.next}:")
+        shown.rule(f"{left} omitted; use --range {view.next}:")
         yield
 
 
 def _show_others(
     shown: Transcript, view: SessionSelection, subagents: tuple[Subagent, ...]
 ) -> Iterator[None]:
-    """Show the subagents that no call on the screen has made."""
-    from turnlog.cli.terminal.console import counted
-
+    """Show the subagents whose calls were not shown."""
     left = [subagent for subagent in subagents if subagent.id not in shown.shown]
     if view.is_part:
         elsewhere = [subagent for subagent in left if subagent.spawn is not None]
         left = [subagent for subagent in left if subagent.spawn is None]
         if elsewhere:
-            shown.rule(f"{counted(len(elsewhere), 'subagent')} of calls outside this part")
+            shown.rule(f"{counted(len(elsewhere), 'subagent')} of calls not shown here")
     if left and not view.session.main_logs:
-        shown.rule("its main log is gone; this is what its subagents did")
+        shown.rule("main log is gone; only subagent logs are left")
     elif left:
-        shown.rule("subagents of calls that are not above")
+        shown.rule("subagents without a call above")
     for subagent in left:
         shown.subagent(subagent)
         yield
@@ -277,30 +262,23 @@ def _show_others(
 
 
 def _show_branches(rows: list[BranchRow], session_id: str) -> None:
-    from turnlog.cli.terminal.console import console, counted, safe, when
     from turnlog.export.record_blocks import unwrap
 
-    out: Console = console()
+    out = console()
     if not rows:
-        out.print("Nothing was said.")
+        out.print("No branches: the session is empty.")
         return
     for row in rows:
         mark = "[green]●[/]" if row.is_main else "[magenta]○[/]" if row.is_subagent else "○"
-        what = (
-            "[green]main[/]"
-            if row.is_main
-            else "[magenta]a subagent's[/]"
-            if row.is_subagent
-            else ""
-        )
+        what = "[green]main[/]" if row.is_main else ""
+        what = "[magenta]subagent[/]" if row.is_subagent and not what else what
         count = counted(row.steps, "step")
         if row.parting is not None:
-            own = f"{row.own_steps:,} of its own"
-            what += f"parts at [bold]{safe(row.parting[:8])}[/], {own}"
+            what += f"forks at [bold]{safe(row.parting[:8])}[/], {row.own_steps:,} of its own"
         out.print(f"{mark} [bold]{safe(row.tip[:8])}[/] [dim]{when(row.at)}[/]  {count}  {what}")
         if row.first_said:
             typed = (piece.text for piece in unwrap(row.first_said))
             line = " ".join(" ".join(typed).split())
             out.print(f"  {safe(line)}", overflow="ellipsis", no_wrap=True, soft_wrap=False)
     if len(rows) > 1:
-        out.print(f"[dim]hint: turnlog show {safe(session_id[:8])} --thread UUID shows one[/]")
+        out.print(f"[dim]hint: show one with turnlog show {safe(session_id[:8])} --thread UUID[/]")

@@ -1,12 +1,15 @@
-"""``turnlog cost``: what was used, and what it cost."""
+"""``turnlog cost``: usage and its cost."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
+from msgspec import Struct
 
+from turnlog.cli.index_access import open_source
 from turnlog.cli.options import (
     csv_option,
     home_option,
@@ -21,15 +24,16 @@ from turnlog.cli.options import (
     timezone_option,
     when_option,
 )
+from turnlog.cli.terminal.console import console
+from turnlog.cli.terminal.empty_results import print_nothing_found
+from turnlog.cli.terminal.output import show_data
 from turnlog.records.dates import WEEKDAYS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.costs import Budgets, Ledger, Prices, Question, Unit, UsageSource
-    from turnlog.formats import Home
-
-Shape = Literal["table", "json", "csv", "markdown"]
+    from turnlog.api.costs import BudgetReport, Budgets, Prices, Question, Unit, UsageSource
+    from turnlog.api.homes import Home
 
 REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
     "hourly": ("hour",),
@@ -50,20 +54,20 @@ _OTHERS: Final[dict[str, tuple[Unit, ...]]] = {"blocks": ("hour",), "budgets": (
     name="cost",
     epilog="""\b
 Examples:
-  turnlog cost                          day by day
+  turnlog cost                          by day
   turnlog cost monthly --last 1y
   turnlog cost model --since 2026-01-01
-  turnlog cost blocks --last 1d         five-hour blocks, the active one with its pace
-  turnlog cost --explain 2026-07-22     the responses behind a day's figures
+  turnlog cost blocks --last 1d         five-hour blocks, with the pace of the current one
+  turnlog cost --explain 2026-07-22     the responses of one day
   turnlog cost --by day,model --csv     any combination, for a spreadsheet
   turnlog cost project --last 7d --compare
-                                        with the seven days before
-  turnlog cost budgets                  how much of them is spent; exit code 1 if too much
+                                        compared with the previous seven days
+  turnlog cost budgets                  budget use; exit code 1 if one is exceeded
   turnlog cost project --since monday --json
 In config.toml:
-  [budgets]                             # dollars; leave out what you do not want
+  [budgets]                             # in dollars, all optional
   monthly = 300                         # or daily, weekly
-  block = 10                            # the five-hour block that lasts now
+  block = 10                            # the current five-hour block
   [budgets.projects."~/src/orchard"]
   monthly = 50""",
 )
@@ -76,8 +80,8 @@ In config.toml:
 @markdown_option
 @period_options
 @limit_option(0)
-@click.option("--by", metavar="UNITS", help="Group by these instead, such as day,model.")
-@when_option("--last", "Only the last 12h, 7d, 4w or 3mo; the same as --since.")
+@click.option("--by", metavar="UNITS", help="Group by these units, such as day,model.")
+@when_option("--last", "The last 12h, 7d, 4w or 3mo; the same as --since.")
 @session_option
 @model_option
 @timezone_option
@@ -86,277 +90,235 @@ In config.toml:
     type=click.Choice(WEEKDAYS),
     default="monday",
     show_default=True,
-    help="The first day of a week.",
+    help="First day of the week.",
 )
 @click.option(
     "--mode",
     type=click.Choice(("auto", "calculate", "recorded")),
     default="calculate",
     show_default=True,
-    help="Reckon costs, take those that logs recorded, or those where there are any.",
+    help="Calculate costs, use the recorded ones, or use recorded ones if present (auto).",
 )
-@click.option("--explain", "row", metavar="ROW", help="List the responses behind a row's figures.")
-@click.option(
-    "--compare", "is_compared", is_flag=True, help="Compare the period with the one before it."
-)
+@click.option("--explain", "row", metavar="ROW", help="List the responses of one row.")
+@click.option("--compare", "is_compared", is_flag=True, help="Compare with the previous period.")
 @click.option(
     "--trend",
     "has_trend",
     is_flag=True,
-    help="How each row's cost went, hour by hour or day by day.",
+    help="Show each row's cost over time.",
 )
-@click.option("--no-index", is_flag=True, help="Read the logs themselves, all of them.")
+@click.option("--no-index", is_flag=True, help="Read the logs instead of the index.")
 def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
-    """Show what was used and what it cost at the API's prices, every response counted once.
+    """Show usage and its cost at API prices; every response is counted once.
 
     REPORT is hourly, daily, weekly, monthly, session, project, model, subagent, branch, tool,
-    blocks or budgets. Days are those of this machine's time zone unless another is named.
+    blocks or budgets. Days are in local time unless --timezone is given.
     """
     from turnlog.api.costs import budgets_from
-    from turnlog.cli.index_access import open_source
+    from turnlog.api.homes import all_homes, turnlog_home
     from turnlog.config import load_config
-    from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
 
-    now = datetime.now(UTC)
     places = all_homes(homes)
-    asked = _question(report, options, places)
-    shape = _shape(report, options)
-    home = turnlog_home()
-    config = load_config(home)
-    prices, problems = configured_prices(home, config)
-    budgets, broken = budgets_from(config.budgets)
-    print_problems((*problems, *broken))
-    no_index, is_traced, limit = options["no_index"], asked.is_traced, options["limit"]
-    with open_source(places, prices, no_index=no_index, is_traced=is_traced) as source:
-        report_on = _Report(source, prices, asked, budgets, shape, now, homes, options)
+    question = _question(report, options, places)
+    _check(report, options)
+    config = load_config(turnlog_home())
+    prices, problems = configured_prices(turnlog_home(), config)
+    budgets, budget_problems = budgets_from(config.budgets)
+    print_problems((*problems, *budget_problems))
+    is_traced = question.is_traced
+    with open_source(places, prices, no_index=options["no_index"], is_traced=is_traced) as source:
+        reports = _Reports(source, prices, question, budgets, datetime.now(UTC), homes, options)
         if report == "blocks":
-            return _blocks(report_on, limit)
+            return reports.blocks()
         if report == "budgets":
-            return _budgets(report_on)
+            return reports.budget_report()
         if options["row"] is not None:
-            return _explain(report_on, options["row"], limit)
+            return reports.explanation(options["row"])
         if options["is_compared"]:
-            return _compare(report_on, limit)
-        return _ledger(report_on, limit, has_trend=options["has_trend"])
-
-
-class _Report(NamedTuple):
-    """What every kind of report needs."""
-
-    source: UsageSource
-    prices: Prices
-    asked: Question
-    budgets: Budgets
-    shape: Shape
-    now: datetime
-    homes: tuple[str, ...]
-    given: dict[str, Any]
-
-    def tell_nothing(self) -> None:
-        """Say that no response was found."""
-        from turnlog.api.costs import Period
-        from turnlog.api.names import no_such_model
-        from turnlog.cli.terminal.empty_results import print_nothing_found
-
-        given, model = self.given, self.given["model"]
-        if model is not None:
-            known = {each.model_name for each in self.source.responses(Period()).responses}
-            given = given | {"unknown": no_such_model(model, known)}
-        print_nothing_found("responses", self.homes, given)
+            return reports.comparison()
+        return reports.ledger()
 
 
 def _question(report: str, options: dict[str, Any], homes: tuple[Home, ...]) -> Question:
     from turnlog.api.costs import cost_question
 
     by = options["by"]
+    names = ("until", "project", "session", "model", "timezone", "week_starts", "mode")
     return cost_question(
         homes,
         by if by is not None else (REPORTS | _OTHERS)[report],
         since=options["since"] or options["last"],
-        until=options["until"],
-        project=options["project"],
-        session=options["session"],
-        model=options["model"],
-        timezone=options["timezone"],
-        week_starts=options["week_starts"],
-        mode=options["mode"],
+        **{name: options[name] for name in names},
     )
 
 
-def _shape(report: str, options: dict[str, Any]) -> Shape:
-    """Return how the answer is to look; refuse what goes with nothing."""
-    shapes: dict[str, Shape] = {"as_json": "json", "as_csv": "csv", "as_markdown": "markdown"}
-    shape: Shape = next((shapes[option] for option in shapes if options[option]), "table")
+def _check(report: str, options: dict[str, Any]) -> None:
+    """Reject options that do not go together."""
     kinds = [name for name in ("row", "is_compared", "has_trend") if options[name]]
+    as_csv, as_markdown = options["as_csv"], options["as_markdown"]
     if len(kinds) > 1:
-        raise click.UsageError("--explain, --compare and --trend are one or the other")
-    if report in _OTHERS and (options["by"] or kinds or shape == "markdown"):
-        raise click.UsageError(f"{report} are a table, --json or --csv, and are grouped by nothing")
-    if (shape == "markdown" and kinds == ["row"]) or (
-        shape in {"csv", "markdown"} and kinds == ["has_trend"]
-    ):
-        raise click.UsageError("--trend has --json, --explain --json and --csv, and no other shape")
-    return shape
-
-
-def _ledger(report: _Report, limit: int, *, has_trend: bool) -> int:
-    from turnlog.api.costs import cost, cut_rows, rows_as_lists
-    from turnlog.cli.terminal.console import console
-    from turnlog.cli.views.cost import WIDE, write_lists
-
-    asked = report.asked
-    out = console() if report.shape == "table" else None
-    # There is room for one that nobody asked for.
-    trend = None if out and out.width >= WIDE and not has_trend else has_trend
-    found = cost(report.source, report.prices, asked, now=report.now, trend=trend)
-    left = cut_rows(found, asked.by, limit)
-    if report.shape == "json":
-        show_json(found)
-    elif out is not None:
-        _show(out, report, found, left)
-    else:
-        rows = rows_as_lists(found, asked.by)
-        write_lists(rows, len(asked.by), as_markdown=report.shape == "markdown")
-    return 0 if found.rows else 1
-
-
-def _show(out: Console, report: _Report, found: Ledger, left: int) -> None:
-    from turnlog.api.costs import Period
-    from turnlog.cli.views.cost import show_ledger, show_skipped
-
-    if found.rows:
-        sessions = {row.session for row in found.rows if isinstance(row.session, str)}
-        titles = report.source.titles(sessions) if "session" in report.asked.by else {}
-        show_ledger(out, found, report.asked.by, titles)
-        _tell_rest(out, left)
-    else:
-        report.tell_nothing()
-    if report.budgets.budgets:
-        from turnlog.api.costs import budget_report
-        from turnlog.cli.views.cost import show_budgets
-
-        out.print()
-        show_budgets(
-            out,
-            budget_report(
-                report.budgets, report.source, report.prices, report.asked, now=report.now
-            ),
+        raise click.UsageError("--explain, --compare and --trend are mutually exclusive")
+    if report in _OTHERS and (options["by"] or kinds or as_markdown):
+        raise click.UsageError(
+            f"{report} cannot be combined with --by, --explain, --compare, --trend or --markdown"
         )
-    show_skipped(
-        out,
-        found.skipped,
-        mode=report.asked.mode,
-        is_empty=not found.rows,
-        is_part=report.asked.period != Period(),
-    )
+    if kinds == ["row"] and as_markdown:
+        raise click.UsageError("--explain and --markdown are mutually exclusive")
+    if kinds == ["has_trend"] and (as_csv or as_markdown):
+        raise click.UsageError("--trend can be printed as a table or with --json only")
 
 
-def _tell_rest(out: Console, left: int) -> None:
-    """Say how many rows are left out, but for the totals."""
-    if left:
-        out.print(f"[dim]… and {left:,} more in the total; --limit 0 shows all[/]")
+class _Reports(NamedTuple):
+    """Prints each kind of report and returns the exit code."""
 
+    source: UsageSource
+    prices: Prices
+    question: Question
+    budgets: Budgets
+    now: datetime
+    homes: tuple[str, ...]
+    options: dict[str, Any]
 
-def _compare(report: _Report, limit: int) -> int:
-    from turnlog.api.costs import compare_costs, compared_as_lists, cut_rows
+    def ledger(self) -> int:
+        from turnlog.api.costs import cost, rows_as_lists
+        from turnlog.cli.views.cost import WIDE, show_budgets, show_ledger
 
-    asked = report.asked
-    found = compare_costs(report.source, report.prices, asked, now=report.now)
-    left = cut_rows(found, asked.by, limit)
-    if report.shape == "json":
-        show_json(found)
-    elif report.shape == "table":
-        from turnlog.cli.terminal.console import console
-        from turnlog.cli.views.cost import show_comparison, show_skipped
+        units, has_trend = self.question.by, self.options["has_trend"]
+        out = None if self._is_data else console()
+        # A wide terminal shows a trend without being asked.
+        trend = None if out and out.width >= WIDE and not has_trend else has_trend
+        document = cost(self.source, self.prices, self.question, now=self.now, trend=trend)
+        left = self._cut(document, units)
 
-        out = console()
-        if found.rows:
-            show_comparison(out, found, asked.by, asked.zone)
-            _tell_rest(out, left)
+        def show(out: Console) -> None:
+            sessions = {row.session for row in document.rows if isinstance(row.session, str)}
+            titles = self.source.titles(sessions) if "session" in units else {}
+            show_ledger(out, document, units, titles)
+
+        if out is None:
+            self._print_lists(document, lambda: rows_as_lists(document, units))
         else:
-            report.tell_nothing()
-        show_skipped(out, found.skipped, mode=asked.mode, is_empty=not found.rows)
-    else:
-        from turnlog.cli.views.cost import write_lists
+            self._show_rows(out, document, left, show)
+            if self.budgets.budgets:
+                out.print()
+                show_budgets(out, self._budgets())
+            self._show_skipped(out, document)
+        return 0 if document.rows else 1
 
-        rows = compared_as_lists(found, asked.by)
-        names = rows[0].index("messages")
-        write_lists(rows, names, as_markdown=report.shape == "markdown")
-    return 0 if found.rows else 1
+    def comparison(self) -> int:
+        from turnlog.api.costs import compare_costs, compared_as_lists
+        from turnlog.cli.views.cost import show_comparison
 
-
-def _blocks(report: _Report, limit: int) -> int:
-    from turnlog.api.costs import BlockRow, Period, blocks, cut_rows
-    from turnlog.cli.terminal.output import show_csv
-
-    asked = report.asked
-    found = blocks(report.source, report.prices, asked, now=report.now)
-    left = cut_rows(found, asked.by, limit)
-    if report.shape == "json":
-        show_json(found)
-    elif report.shape == "csv":
-        show_csv(BlockRow, found.rows)
-    else:
-        from turnlog.cli.terminal.console import console
-        from turnlog.cli.views.cost import show_blocks, show_skipped
-
-        out = console()
-        if found.rows:
-            show_blocks(out, found, asked.zone)
-            _tell_rest(out, left)
+        units, zone = self.question.by, self.question.zone
+        document = compare_costs(self.source, self.prices, self.question, now=self.now)
+        left = self._cut(document, units)
+        if self._is_data:
+            self._print_lists(document, lambda: compared_as_lists(document, units))
         else:
-            report.tell_nothing()
-        show_skipped(
-            out,
-            found.skipped,
-            mode=asked.mode,
-            is_empty=not found.rows,
-            is_part=asked.period != Period(),
-        )
-    return 0 if found.rows else 1
+            out = console()
+            self._show_rows(
+                out, document, left, lambda out: show_comparison(out, document, units, zone)
+            )
+            self._show_skipped(out, document)
+        return 0 if document.rows else 1
 
+    def blocks(self) -> int:
+        from turnlog.api.costs import BlockRow, blocks
+        from turnlog.cli.views.cost import show_blocks
 
-def _budgets(report: _Report) -> int:
-    from turnlog.api.costs import BudgetRow, budget_report
-    from turnlog.cli.terminal.output import show_csv
+        document = blocks(self.source, self.prices, self.question, now=self.now)
+        left = self._cut(document, self.question.by)
+        if not self._print_rows(document, BlockRow, document.rows):
+            out, zone = console(), self.question.zone
+            self._show_rows(out, document, left, lambda out: show_blocks(out, document, zone))
+            self._show_skipped(out, document)
+        return 0 if document.rows else 1
 
-    found = budget_report(
-        report.budgets, report.source, report.prices, report.asked, now=report.now
-    )
-    if report.shape == "json":
-        show_json(found)
-    elif report.shape == "csv":
-        show_csv(BudgetRow, found.budgets)
-    else:
-        from turnlog.cli.terminal.console import console
+    def budget_report(self) -> int:
+        from turnlog.api.costs import BudgetRow
         from turnlog.cli.views.cost import show_budgets, show_no_budget, show_skipped
 
-        out = console()
-        if found.budgets:
-            show_budgets(out, found)
-            show_skipped(out, found.skipped, mode=report.asked.mode)
-        else:
-            show_no_budget(out)
-    return 1 if any(row.state == "exceeded" for row in found.budgets) else 0
+        document = self._budgets()
+        if not self._print_rows(document, BudgetRow, document.budgets):
+            out = console()
+            if document.budgets:
+                show_budgets(out, document)
+                show_skipped(out, document.skipped, mode=self.question.mode)
+            else:
+                show_no_budget(out)
+        return 1 if any(row.state == "exceeded" for row in document.budgets) else 0
 
-
-def _explain(report: _Report, row: str, limit: int) -> int:
-    from turnlog.api.costs import ResponseRow, cut_rows, explain_cost
-    from turnlog.cli.terminal.output import show_csv
-
-    found = explain_cost(report.source, report.prices, report.asked, row)
-    left = cut_rows(found, (), limit)
-    if report.shape == "json":
-        show_json(found)
-    elif report.shape == "csv":
-        show_csv(ResponseRow, found.rows)
-    else:
-        from turnlog.cli.terminal.console import console
+    def explanation(self, row: str) -> int:
+        from turnlog.api.costs import ResponseRow, explain_cost
         from turnlog.cli.views.cost import show_explanation, show_skipped
 
-        out = console()
-        show_explanation(out, found, report.asked.zone)
-        _tell_rest(out, left)
-        show_skipped(out, found.skipped, mode=report.asked.mode)
-    return 0
+        document = explain_cost(self.source, self.prices, self.question, row)
+        left = self._cut(document, ())
+        if not self._print_rows(document, ResponseRow, document.rows):
+            out = console()
+            show_explanation(out, document, self.question.zone)
+            _show_rest(out, left)
+            show_skipped(out, document.skipped, mode=self.question.mode)
+        return 0
+
+    def _budgets(self) -> BudgetReport:
+        from turnlog.api.costs import budget_report
+
+        return budget_report(self.budgets, self.source, self.prices, self.question, now=self.now)
+
+    def _cut(self, document: Any, units: Sequence[Unit]) -> int:
+        from turnlog.api.costs import cut_rows
+
+        return cut_rows(document, units, self.options["limit"])
+
+    @property
+    def _is_data(self) -> bool:
+        return any(self.options[name] for name in ("as_json", "as_csv", "as_markdown"))
+
+    def _print_rows(self, document: Any, kind: type[Struct], rows: Sequence[Struct]) -> bool:
+        as_json, as_csv = self.options["as_json"], self.options["as_csv"]
+        return show_data(document, kind, rows, as_json=as_json, as_csv=as_csv)
+
+    def _print_lists(self, document: Any, lists: Callable[[], Iterable[list[str]]]) -> None:
+        from turnlog.cli.views.cost import write_lists
+
+        if self.options["as_json"]:
+            show_json(document)
+        else:
+            rows = list(lists())
+            names = rows[0].index("messages")
+            write_lists(rows, names, as_markdown=self.options["as_markdown"])
+
+    def _show_rows(
+        self, out: Console, document: Any, left: int, show: Callable[[Console], None]
+    ) -> None:
+        if document.rows:
+            show(out)
+            _show_rest(out, left)
+            return
+        from turnlog.api.costs import Period
+        from turnlog.api.sessions import no_such_model
+
+        filters = dict(self.options)
+        if filters["model"] is not None:
+            known = {each.model_name for each in self.source.responses(Period()).responses}
+            filters["unknown"] = no_such_model(filters["model"], known)
+        print_nothing_found("responses", self.homes, filters)
+
+    def _show_skipped(self, out: Console, document: Any) -> None:
+        from turnlog.api.costs import Period
+        from turnlog.cli.views.cost import show_skipped
+
+        show_skipped(
+            out,
+            document.skipped,
+            mode=self.question.mode,
+            is_empty=not document.rows,
+            is_part=self.question.period != Period(),
+        )
+
+
+def _show_rest(out: Console, left: int) -> None:
+    if left:
+        out.print(f"[dim]… {left:,} more, included in the total; use --limit 0[/]")

@@ -1,4 +1,4 @@
-"""``turnlog prices``: what models cost, since when, and who says so."""
+"""``turnlog prices``: model prices, their dates and sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from turnlog.cli.options import csv_option, json_option, print_problems, show_json, when_option
+from turnlog.cli.options import configured_prices, csv_option, json_option, when_option
+from turnlog.cli.terminal.console import at_most, console, safe, settings_file
+from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Amounts(Struct, kw_only=True):
-    """Dollars per million tokens; of searches of the web, per thousand."""
+    """Dollars per million tokens, and per thousand web searches."""
 
     input: str
     output: str
@@ -32,13 +34,13 @@ class Amounts(Struct, kw_only=True):
 
 
 class LongContext(Amounts, kw_only=True):
-    """What a whole request costs once the model reads more tokens than *above*."""
+    """The price of a whole request with more than *above* input tokens."""
 
     above: int
 
 
 class FactorsRow(Struct, kw_only=True):
-    """By how much some terms change the price of tokens; null where the model has no such terms."""
+    """Factors on the price of tokens; null if they do not apply to the model."""
 
     fast: str | None
     batch: str | None
@@ -52,7 +54,7 @@ class PriceRow(Amounts, kw_only=True):
     provider: str
     source: str
     since: date | None
-    """Null for a model's first price: nobody tells when the model came out."""
+    """Null for a model's first price: release dates are unknown."""
     until: date | None
     hours: str | None
     long_context: list[LongContext]
@@ -65,61 +67,51 @@ class PriceDocument(Struct, kw_only=True):
     prices: list[PriceRow]
     next: None = None
     genai_prices: str
-    """The version of the genai-prices package that the table is from."""
+    """The version of genai-prices."""
     problem: str | None
-    """Why there is no table, if so."""
+    """Why there is no price table, or null."""
 
 
 @click.command(
     name="prices",
     epilog="""\b
 Examples:
-  turnlog prices                                  Claude's models, today
-  turnlog prices claude-sonnet-4-6                all prices it ever had
-  turnlog prices claude-opus-4-6 --at 2026-02-10  the one of that day
-In config.toml, for models that have no price, or another:
-  [prices."my-model"]                             # the name as logs have it
+  turnlog prices                                  current prices of Claude models
+  turnlog prices claude-sonnet-4-6                price history of a model
+  turnlog prices claude-opus-4-6 --at 2026-02-10  price on a date
+In config.toml, to set or change a price:
+  [prices."my-model"]                             # the name used in logs
   input = 3.00                                    # dollars per million tokens
-  output = 15.00                                  # the cache's follow from the input's
+  output = 15.00                                  # cache prices follow from input
   [prices."gateway-model"]
-  like = "claude-sonnet-4-5"                      # priced as another model is""",
+  like = "claude-sonnet-4-5"                      # same price as another model""",
 )
 @click.argument("model", required=False)
-@when_option("--at", "Only prices of that time: 2026-01-31, yesterday, 3mo …")
-@click.option("--home", multiple=True, hidden=True, expose_value=False)  # No home has prices.
+@when_option("--at", "Prices on a date: 2026-01-31, yesterday, 3mo …")
+@click.option("--home", multiple=True, hidden=True, expose_value=False)  # For scripts.
 @json_option
 @csv_option
 def command(model: str | None, at: datetime | None, *, as_json: bool, as_csv: bool) -> int:
-    """Show the prices used, what they are from, and when they hold.
+    """Show model prices, their sources and their dates.
 
-    MODEL is a name as logs or tables have it. Without one the models of Anthropic are listed.
-    Nobody tells when a model came out, so its first price holds for any time before, also for --at.
+    MODEL is a name as used in logs; without it, Anthropic's models are listed. A model's first
+    known price applies to all earlier dates.
     """
-    from turnlog.formats import turnlog_home
-    from turnlog.pricing.cost import configured_prices
-
-    prices, problems = configured_prices(turnlog_home())
-    print_problems(problems)
+    prices = configured_prices()
     document = describe(prices, model, at)
-    if as_json:
-        show_json(document)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(PriceRow, document.prices)
-    else:
+    if not show_data(document, PriceRow, document.prices, as_json=as_json, as_csv=as_csv):
         _show(document, model, at, _listed(prices))
     return 0 if document.prices else 1
 
 
 def describe(prices: Prices, model: str | None, at: datetime | None) -> PriceDocument:
-    """Gather the prices of *model*, or of all of Anthropic's, at *at*, or ever."""
+    """Return the prices of *model*, or of all of Anthropic's models, on a date or of all time."""
     if model is None:
-        found = [price for name in _listed(prices) if (price := prices.find(name, at))]
-    else:  # Tables leave out whose it is.
-        found = _prices_of(prices, model, at) or _prices_of(prices, f"claude-{model}", at)
+        matches = [price for name in _listed(prices) if (price := prices.find(name, at))]
+    else:  # Allow a name without "claude-".
+        matches = _prices_of(prices, model, at) or _prices_of(prices, f"claude-{model}", at)
     return PriceDocument(
-        prices=[_row(price) for price in found],
+        prices=[_row(price) for price in matches],
         genai_prices=prices.table.version,
         problem=prices.table.problem or None,
     )
@@ -133,7 +125,7 @@ def _prices_of(prices: Prices, model: str, at: datetime | None) -> list[Price]:
 
 
 def _listed(prices: Prices) -> list[str]:
-    """Name the models worth listing: Anthropic's, newest names first, and the user's own."""
+    """Return the names of the user's own models and of Anthropic's."""
     from turnlog.pricing.extras import MODELS
 
     names = [
@@ -182,95 +174,85 @@ def _amounts(rates: Rates) -> dict[str, str]:
 
 
 def _show(
-    found: PriceDocument, model: str | None, at: datetime | None, known: Sequence[str]
+    document: PriceDocument, model: str | None, at: datetime | None, known: Sequence[str]
 ) -> None:
-    from turnlog.api.names import no_such_model
-    from turnlog.cli.terminal.console import console, safe, settings_file
+    from turnlog.api.sessions import no_such_model
 
     out = console()
-    if found.problem:
-        out.print(f"[yellow]{safe(found.problem)}[/]")
-    if not found.prices:
-        out.print(f"No price is known for {safe(model or 'any model')}.")
+    if document.problem:
+        out.print(f"[yellow]{safe(document.problem)}[/]")
+    if not document.prices:
+        out.print(f"No price known for {safe(model or 'any model')}.")
         if model:
-            _, _, meant = no_such_model(model, known).partition("; ")
-            if meant:
-                out.print(f"[dim]hint: {safe(meant)}[/]", soft_wrap=True)
-            out.print(f"[dim]hint: give it one in {settings_file()}, such as[/]", soft_wrap=True)
+            _, _, similar = no_such_model(model, known).partition("; ")
+            if similar:
+                out.print(f"[dim]hint: {safe(similar)}[/]", soft_wrap=True)
+            out.print(f"[dim]hint: set one in {settings_file()}, for example[/]", soft_wrap=True)
             name = safe(json.dumps(model, ensure_ascii=False))
             out.print(f'[dim]  \\[prices.{name}]\n  like = "claude-sonnet-4-5"[/]')
-            out.print("[dim]turnlog prices --help shows what else[/]")
+            out.print("[dim]see also turnlog prices --help[/]")
         return
     if model is not None:
-        last = found.prices[-1]
-        who = f" of {safe(last.provider)}" if last.provider else ""
-        out.print(f"[bold]{safe(model)}[/]\npriced as {safe(last.model)}{who}\n")
-    _show_table(out, found, by_time=model is not None)
+        last = document.prices[-1]
+        provider = f" of {safe(last.provider)}" if last.provider else ""
+        out.print(f"[bold]{safe(model)}[/]\npriced as {safe(last.model)}{provider}\n")
+    _show_table(out, document, by_time=model is not None)
     if model is not None:
-        _show_terms(out, found.prices[-1])
-    if at is not None and any(row.since is None for row in found.prices):
-        out.print(
-            "\n[dim]First prices are listed for any time: when models came out is not known.[/]"
-        )
+        _show_terms(out, document.prices[-1])
+    if at is not None and any(row.since is None for row in document.prices):
+        out.print("\n[dim]A model's first known price applies to all earlier dates.[/]")
     out.print(
-        f"\n[dim]Dollars per million tokens at the API, from genai-prices {found.genai_prices}"
+        f"\n[dim]Dollars per million tokens at the API, from genai-prices {document.genai_prices}"
         " and\nturnlog's own table. With a subscription, costs are an estimate.[/]"
     )
 
 
-def _show_table(out: Console, found: PriceDocument, *, by_time: bool) -> None:
+def _show_table(out: Console, document: PriceDocument, *, by_time: bool) -> None:
     from rich.table import Table
 
-    from turnlog.cli.terminal.console import at_most, safe
-
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    first = "holds" if by_time else "model"
+    first = "valid" if by_time else "model"
     most = at_most(40, out.width)
     table.add_column(first, no_wrap=True, overflow="ellipsis", min_width=18, max_width=most)
     for name in ("input", "output", "cache 5 min", "cache 1 h", "cache read"):
         table.add_column(name, justify="right", no_wrap=True)
-    for row in found.prices:
-        name = _holds(row) if by_time else safe(row.model)
+    for row in document.prices:
+        name = _validity(row) if by_time else safe(row.model)
         mark = " *" if row.source == "override" else ""
         table.add_row(f"[bold]{name}[/]{mark}", *_cells(row))
         for long in row.long_context:
             table.add_row(f"[dim]  above {long.above:,} tokens[/]", *_cells(long))
     out.print(table)
-    if any(row.source == "override" for row in found.prices):
+    if any(row.source == "override" for row in document.prices):
         out.print("[dim]* set in config.toml[/]")
 
 
 def _show_terms(out: Console, row: PriceRow) -> None:
-    """Say what else may change the price."""
+    """Print what else affects the price."""
     terms = [
         ("fast mode", row.factors.fast),
         ("batches", row.factors.batch),
-        ("inference in the US only", row.factors.us_only),
+        ("US-only inference", row.factors.us_only),
     ]
-    said = [f"{name} x {factor}" for name, factor in terms if factor]
-    if said:
-        out.print("\n" + ", ".join(said))
+    factors = [f"{name} x {factor}" for name, factor in terms if factor]
+    if factors:
+        out.print("\n" + ", ".join(factors))
     if Decimal(row.web_search):
         out.print(f"web search ${_padded(row.web_search)} per thousand")
 
 
 def _cells(amounts: Amounts) -> tuple[str, ...]:
-    return (
-        _padded(amounts.input),
-        _padded(amounts.output),
-        _padded(amounts.cache_write_5m),
-        _padded(amounts.cache_write_1h),
-        _padded(amounts.cache_read),
-    )
+    names = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+    return tuple(_padded(getattr(amounts, name)) for name in names)
 
 
 def _padded(amount: str) -> str:
-    """Write an amount with two decimals, or with more if it has them."""
+    """Return an amount with at least two decimals."""
     whole, _, rest = amount.partition(".")
     return f"{whole}.{rest.ljust(2, '0')}"
 
 
-def _holds(row: PriceRow) -> str:
+def _validity(row: PriceRow) -> str:
     if row.hours:
         return row.hours
     if row.since and row.until:

@@ -108,8 +108,8 @@ class ResumeBox(ModalScreen[None]):
 
     def _look(self) -> None:
         """Find out in the background: a long log may have to be read."""
-        from turnlog.cli.browse.resume import resumption
-        from turnlog.sessions.session import Session
+        from turnlog.api.reading import Session
+        from turnlog.api.resume import resumption
 
         try:
             plan = resumption(Session.find(self._homes, self._session.id))

@@ -22,10 +22,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from turnlog.api.arguments import Period
+from turnlog.api.export import write_file
 from turnlog.cli.options import print_unread
 from turnlog.cli.terminal.console import counted, size
 from turnlog.cli.terminal.empty_results import hint_for
-from turnlog.cli.terminal.output import write_file
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.export.conversation import ConversationOptions, ConversationTurn
 from turnlog.export.conversation_builder import read_conversation

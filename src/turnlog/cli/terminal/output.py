@@ -1,4 +1,4 @@
-"""Results as tables, CSV, or files."""
+"""Results as JSON, CSV or tables."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import io
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 import msgspec
 
+from turnlog.cli.options import show_json
 from turnlog.cli.terminal.console import at_most, console, safe, when
-from turnlog.errors import TurnlogError, UsageError
 from turnlog.export.csv_cells import cell
 from turnlog.text import inert
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 _WIDEST: Final = 400
@@ -136,6 +136,29 @@ def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
+def show_data(
+    document: Any,
+    kind: type[msgspec.Struct],
+    rows: Sequence[msgspec.Struct],
+    *,
+    as_json: bool,
+    as_csv: bool,
+) -> bool:
+    """Print *document* as JSON or its *rows* as CSV, and return whether either was requested."""
+    if as_json:
+        show_json(document)
+    elif as_csv:
+        show_csv(kind, rows, more=getattr(document, "next", None))
+    return as_json or as_csv
+
+
+def show_more(out: Console, document: Any) -> None:
+    """Print how many results are left, if *document* has a next page."""
+    if document.next is not None:
+        left = document.total - document.next
+        out.print(f"[dim]… {left:,} more; use --offset {document.next}[/]")
+
+
 def show_csv(
     kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct], *, more: int | None = None
 ) -> None:
@@ -168,24 +191,3 @@ def note_truncation(following: int | None) -> None:
         click.echo(
             f"note: more rows: --limit 0 for all, --offset {following} for the next", err=True
         )
-
-
-def write_file(
-    path: Path, pieces: Iterable[bytes], *, force: bool, root: Path | None = None
-) -> int:
-    """Write a whole file or nothing, and return its size; create directories below *root* only.
-
-    Raise UsageError if it exists, unless *force*.
-    """
-    from turnlog.storage.atomic_files import failure, put
-
-    path = path.absolute()
-    root = root.absolute() if root else path.parent
-    try:
-        return put(root, path.relative_to(root).parts, pieces, overwrite=force)
-    except FileExistsError:
-        raise UsageError(f"{path} already exists", hint="use --force to overwrite it") from None
-    except TurnlogError:
-        raise
-    except OSError as error:
-        raise failure(error, path) from None

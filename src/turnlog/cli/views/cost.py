@@ -1,13 +1,4 @@
-"""How a ledger looks on a terminal, and as comma-separated values or Markdown.
-
-How five-hour blocks look on a terminal.
-
-How budgets look on a terminal: a line each, with a bar.
-
-How two periods look side by side on a terminal.
-
-How the responses behind a figure look on a terminal.
-"""
+"""Cost reports on a terminal: the ledger, five-hour blocks, budgets, comparisons, explanations."""
 
 from __future__ import annotations
 
@@ -20,7 +11,17 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import UNSET
 
+from turnlog.cli.terminal.console import (
+    counted,
+    log_name,
+    safe,
+    settings_file,
+    short_count,
+    short_path,
+)
+from turnlog.cli.terminal.output import show_csv_cells
 from turnlog.pricing.cost import NOT_RECORDED, Mode
+from turnlog.pricing.money import shown, written
 from turnlog.records.dates import TIMES
 from turnlog.text import inert, inert_line
 
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
     )
 
 
-_RECKONED: Final[dict[Mode, str]] = {
-    "calculate": "An estimate at the API's prices",
-    "recorded": "As logs recorded it",
-    "auto": "As logs recorded it, else an estimate at the API's prices",
+_BASIS: Final[dict[Mode, str]] = {
+    "calculate": "Estimate at API prices",
+    "recorded": "As recorded in the logs",
+    "auto": "As recorded in the logs, else an estimate at API prices",
 }
 WIDE: Final = 100
 _HEADS: Final = ("msgs", "input", "output", "c.write", "c.read", "cost")
@@ -69,22 +70,21 @@ def show_ledger(
     units: Sequence[Unit],
     titles: Mapping[str, str] | None = None,
 ) -> None:
-    """Draw the rows, the total, and beside them how each row went, or compares, and its title."""
+    """Print the rows and the total, with trends or bars and titles if they fit."""
     from rich.table import Table
 
     wide = out.width >= WIDE
     heads = heads_for(wide=wide)
     figures = [cells_of(row, wide=wide) for row in (*found.rows, found.totals)]
     widths = [max(map(len, column)) for column in zip(heads, *figures, strict=True)]
-    # What the figures leave is for the names, and what those leave for drawings: rich would
-    # shrink all alike.
+    # Figures come first, then names, then drawings: rich would shrink all alike.
     left = out.width - sum(widths) - _GAP * (len(widths) + len(units))
     plain = _plain_names(found.rows, units)
     rooms = rooms_for(plain, units, left)
     names = _name_cells(found.rows, plain, units, rooms)
     left -= sum(rooms)
-    called = _titles(found, titles or {}, left, is_last=found.steps is not UNSET and not wide)
-    left -= max((cell.cell_len + _GAP for cell in called), default=0)
+    titled = _titles(found, titles or {}, left, is_last=found.steps is not UNSET and not wide)
+    left -= max((cell.cell_len + _GAP for cell in titled), default=0)
     drawn = _drawings(found, units, left, wide=wide)
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for unit, room in zip(units, rooms, strict=True):
@@ -93,10 +93,10 @@ def show_ledger(
         table.add_column(head, justify="right", no_wrap=True, width=width)
     if drawn:
         table.add_column(drawn[0], no_wrap=True)
-    if called:
-        table.add_column(called[0], no_wrap=True)
+    if titled:
+        table.add_column(titled[0], no_wrap=True)
     for number, (named, cells) in enumerate(zip(names, figures, strict=False), 1):
-        table.add_row(*named, *cells, *drawn[number : number + 1], *called[number : number + 1])
+        table.add_row(*named, *cells, *drawn[number : number + 1], *titled[number : number + 1])
     totals = ["[bold]total[/]", *[""] * (len(units) - 1)]
     table.add_row(*totals, *(f"[bold]{cell}[/]" for cell in figures[-1]))
     out.print(table)
@@ -110,37 +110,33 @@ def show_skipped(
     is_empty: bool = False,
     is_part: bool = True,
 ) -> None:
-    """Say what is in no figure, or that nothing is; nothing at all if there are no figures.
+    """Print what the figures are based on, and what was left out of them.
 
-    Of a report on a part of what the logs hold, that the rest is counted here as well.
+    *is_part* says that the report covers a part of the logs; what was left out is of all logs.
     """
-    from turnlog.cli.terminal.console import counted, safe
-
-    told: list[str] = []
+    notes: list[str] = []
     if skipped.repeats and not is_empty:
-        told.append(f"{counted(skipped.repeats, 'repeat')} folded")
+        notes.append(f"{counted(skipped.repeats, 'duplicate')} ignored")
     if skipped.places:
-        told.append(f"{counted(len(skipped.places), 'place')} damaged or odd")
+        notes.append(f"{counted(len(skipped.places), 'damaged or odd record')} skipped")
     if skipped.undated:
-        told.append(f"{counted(skipped.undated, 'response')} without a date")
+        notes.append(f"{counted(skipped.undated, 'response')} without a date")
     if skipped.pending:
-        told.append(f"{counted(skipped.pending, 'line')} still being written")
-    if is_empty and not told and not skipped.unpriced:
+        notes.append(f"{counted(skipped.pending, 'line')} still being written")
+    if is_empty and not notes and not skipped.unpriced:
         return
     out.print()
     for row in skipped.unpriced:
         why = "not recorded" if row.reason == NOT_RECORDED else "no price"
-        out.print(f"[yellow]{why}[/] {safe(row.model)}: {row.tokens:,} tokens in no cost")
-    estimate = "" if is_empty else f"{_RECKONED[mode]}. "
-    where = "In all logs: " if is_part and told else ""
-    nothing = "Nothing else was left out" if skipped.unpriced else "Nothing was left out"
-    out.print(f"[dim]{estimate}{where}{', '.join(told) or nothing}.[/]")
+        out.print(f"[yellow]{why}[/] {safe(row.model)}: {row.tokens:,} tokens not in the cost")
+    basis = "" if is_empty else f"{_BASIS[mode]}. "
+    where = "In all logs: " if is_part and notes else ""
+    nothing = "Nothing else skipped" if skipped.unpriced else "Nothing skipped"
+    out.print(f"[dim]{basis}{where}{', '.join(notes) or nothing}.[/]")
 
 
 def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool) -> None:
-    """Print rows, heads first, as comma-separated values or Markdown; *names* columns are text."""
-    from turnlog.cli.terminal.output import show_csv_cells
-
+    """Print rows, heads first, as CSV or Markdown; the first *names* columns are text."""
     cells = [[inert(cell) for cell in row] for row in rows]
     if not as_markdown:
         show_csv_cells(cells[0], cells[1:])
@@ -158,11 +154,11 @@ def rooms_for(names: Iterable[Sequence[str]], units: Sequence[Unit], left: int) 
     wanted = [max(map(cell_len, column)) for column in zip(units, *names, strict=True)]
     wanted[0] = max(wanted[0], len("total"))
     rooms = [0] * len(units)
-    order = sorted(range(len(units)), key=lambda each: (units[each] not in TIMES, wanted[each]))
-    for number, each in enumerate(order):
+    order = sorted(range(len(units)), key=lambda place: (units[place] not in TIMES, wanted[place]))
+    for number, place in enumerate(order):
         fair = max(_SHORTEST_NAME, left // (len(units) - number))
-        rooms[each] = wanted[each] if units[each] in TIMES else min(wanted[each], fair)
-        left -= rooms[each]
+        rooms[place] = wanted[place] if units[place] in TIMES else min(wanted[place], fair)
+        left -= rooms[place]
     return rooms
 
 
@@ -179,24 +175,24 @@ def _name_cells(
     for row, row_names in zip(rows, names, strict=True):
         cells.append([])
         for unit, name, room in zip(units, row_names, rooms, strict=True):
-            shown = name
+            cut = name
             if unit == "project" and len(name) > room:
-                shown = f"…{name[1 - room :]}"  # Paths differ at their end.
+                cut = f"…{name[1 - room :]}"  # Paths differ at their end.
             is_known = getattr(row, unit) is not None
-            cells[-1].append(escape(shown) if is_known else f"[dim]{escape(shown)}[/]")
+            cells[-1].append(escape(cut) if is_known else f"[dim]{escape(cut)}[/]")
     return cells
 
 
 def _plain_names(rows: Iterable[LedgerRow | ComparedRow], units: Sequence[Unit]) -> list[list[str]]:
     """Return the names of each row, one for each unit."""
-    from turnlog.api.names import shown_name
+    from turnlog.api.sessions import shown_name
 
     names = [[shown_name(unit, getattr(row, unit)) for unit in units] for row in rows]
     return [[inert(name) for name in row] for row in names]
 
 
 def spark(costs: Sequence[Decimal], width: int) -> str:
-    """Draw how a cost went, as high as the row's dearest step; an empty step has no mark."""
+    """Return a sparkline of *costs*, scaled to the highest; zero is blank."""
     if width < 1:
         return ""
     if len(costs) > width:
@@ -210,7 +206,7 @@ def spark(costs: Sequence[Decimal], width: int) -> str:
 
 
 def bar(part: Decimal, width: int) -> str:
-    """Draw a bar that fills *part* of *width*; something is never nothing."""
+    """Return a bar that fills *part* of *width*; above zero it is never empty."""
     eighths = int(min(part, Decimal(1)) * width * 8)
     if part > 0:
         eighths = max(1, eighths)
@@ -219,13 +215,13 @@ def bar(part: Decimal, width: int) -> str:
 
 
 def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: bool) -> list[Text]:
-    """Give the head and the cells that say what sessions are about; nothing if there is no room."""
+    """Return the head and the cells of the title column, or nothing if it does not fit."""
     from rich.text import Text
 
     room = left - _GAP
     if not titles or is_last or room < _SHORTEST_TITLE:
         return []
-    cells = [Text("what it is about")]
+    cells = [Text("title")]
     for row in found.rows:
         title = titles.get(row.session, "") if isinstance(row.session, str) else ""
         cells.append(Text(inert_line(title)))
@@ -235,7 +231,7 @@ def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: boo
 
 
 def _drawings(found: Ledger, units: Sequence[Unit], left: int, *, wide: bool) -> list[str]:
-    """Return the head and the cells of the last column; nothing where it does not fit."""
+    """Return the head and the cells of trends or bars, or nothing if they do not fit."""
     room = min(left - _GAP, _LONGEST_DRAWING)
     if room < _SHORTEST_DRAWING:
         return []
@@ -257,18 +253,15 @@ def _trend(row: LedgerRow) -> list[Decimal]:
 
 
 def heads_for(*, wide: bool) -> tuple[str, ...]:
-    """Name the figures of a row."""
+    """Return the column heads of the figures."""
     return _WIDE_HEADS if wide else _HEADS
 
 
 def cells_of(row: Figures, *, wide: bool) -> list[str]:
-    """Write the figures of a row."""
-    from turnlog.cli.terminal.console import short_count
-    from turnlog.pricing.money import shown
-
-    written = row.cache_write_5m + row.cache_write_1h
-    counts = (row.messages, row.input, row.output, written, row.cache_read)
-    cells = [f"{each:,}" if wide else short_count(each) for each in counts]
+    """Return the figures of a row as text."""
+    cached = row.cache_write_5m + row.cache_write_1h
+    counts = (row.messages, row.input, row.output, cached, row.cache_read)
+    cells = [f"{count:,}" if wide else short_count(count) for count in counts]
     if wide:
         part = row.cache_efficiency
         cells.append("" if part is None else f"{part:.0%}")
@@ -276,7 +269,7 @@ def cells_of(row: Figures, *, wide: bool) -> list[str]:
 
 
 def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
-    """Draw the blocks, in the order of time; the active one tells its pace."""
+    """Print the blocks by time, and the pace of the active one."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1), pad_edge=False)
@@ -297,29 +290,26 @@ def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
 
 
 def _show_pace(out: Console, row: BlockRow) -> None:
-    from turnlog.pricing.money import shown
-
     left = row.left_min or 0
     rate = shown(Decimal(row.usd_per_hour or 0))
     ahead = shown(Decimal(row.projected_usd or 0))
     out.print(
-        f"\n[green]●[/] {left // 60} h {left % 60:02} min left, {rate} an hour, "
-        f"{row.tokens_per_min or 0:,} tokens a minute: {ahead} at its end"
+        f"\n[green]●[/] {left // 60} h {left % 60:02} min left, {rate} per hour, "
+        f"{row.tokens_per_min or 0:,} tokens per minute: {ahead} by the end"
     )
 
 
 _COLOURS: Final = {"ok": "green", "near": "yellow", "exceeded": "red"}
 _BAR: Final = 10
-_WIDE: Final = 100
 
 
 def show_budgets(out: Console, found: BudgetReport) -> None:
-    """Draw a line for each budget: how full it is, and where this pace leads."""
+    """Print each budget with a bar, and its projection."""
     from rich.table import Table
 
-    wide = out.width >= _WIDE
+    wide = out.width >= WIDE
     width = 2 * _BAR if wide else _BAR
-    pace = "at this pace by its end" if wide else "at this pace"
+    pace = "projected at period end" if wide else "projected"
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("budget", no_wrap=True)
     table.add_column("", no_wrap=True, width=width)
@@ -333,25 +323,21 @@ def show_budgets(out: Console, found: BudgetReport) -> None:
 
 
 def show_no_budget(out: Console) -> None:
-    """Say that there is none, and how to set one."""
-    from turnlog.cli.terminal.console import settings_file
-
+    """Print how to set a budget."""
     out.print("No budget is set.")
     out.print(
-        f"[dim]hint: say monthly = 300 under \\[budgets] in {settings_file()};"
-        " turnlog cost --help shows what else[/]",
+        f"[dim]hint: set monthly = 300 under \\[budgets] in {settings_file()};"
+        " see turnlog cost --help[/]",
         soft_wrap=True,
     )
 
 
 def _cells(row: BudgetRow, width: int) -> list[str]:
-    from turnlog.pricing.money import shown
-
     colour = _COLOURS[row.state]
     limit, used = Decimal(row.limit_usd), Decimal(row.used_usd)
     filled = bar(used / limit if limit else Decimal(1 if used else 0), width)
     percent = ""
-    if row.percent is not None:  # Not all of it as long as something is left.
+    if row.percent is not None:  # Not 100% while something is left.
         percent = f"{99 if 99 < row.percent < 100 else row.percent:,.0f}%"
     pace = ""
     if row.projected_usd is not None:
@@ -369,8 +355,6 @@ def _cells(row: BudgetRow, width: int) -> list[str]:
 
 
 def _note(row: BudgetRow) -> str:
-    from turnlog.cli.terminal.console import short_path
-
     notes = []
     if row.state == "exceeded":
         notes.append("[red]exceeded[/]")
@@ -379,22 +363,20 @@ def _note(row: BudgetRow) -> str:
     if row.project is not None:
         notes.append(f"[dim]{short_path(row.project)}[/]")
     if row.end_at is None:
-        notes.append("[dim]no block lasts now[/]")
+        notes.append("[dim]no active block[/]")
     return " ".join(notes)
 
 
 _COMPARISON_HEADS: Final = ("before", "now", "change", "")
-# As long as the longest of the times below it.
+# As wide as the longest time below it.
 _COMPARED_WITH: Final = "compared with   "
 
 
 def show_comparison(
     out: Console, found: CostComparison, units: Sequence[Unit], zone: tzinfo
 ) -> None:
-    """Draw both costs of each row, the difference, and how much of the earlier one that is."""
+    """Print both costs of each row, and the change in dollars and percent."""
     from rich.table import Table
-
-    from turnlog.records.dates import TIMES
 
     out.print(f"now     {_period(found.period, zone)}")
     out.print(f"before  {_period(found.before, zone)}\n")
@@ -425,8 +407,6 @@ def show_comparison(
 
 
 def _comparison_cells(row: UsageChange) -> list[str]:
-    from turnlog.pricing.money import shown
-
     difference = Decimal(row.difference_usd)
     sign = "+" if difference > 0 else "-" if difference < 0 else ""
     percent = "" if row.percent is None else f"{row.percent:+,.0f}%"
@@ -441,7 +421,7 @@ def _comparison_cells(row: UsageChange) -> list[str]:
 
 
 def _coloured(row: UsageChange, cells: Sequence[str]) -> list[str]:
-    """Colour what became dearer and what became cheaper."""
+    """Colour increases and decreases."""
     difference = Decimal(row.difference_usd)
     colour = "yellow" if difference > 0 else "green" if difference < 0 else "dim"
     return [*cells[:2], *(f"[{colour}]{cell}[/]" for cell in cells[2:])]
@@ -452,7 +432,7 @@ def _period(span: Span, zone: tzinfo) -> str:
 
 
 def _instant(at: datetime, zone: tzinfo) -> str:
-    """Write a day if it is a midnight, else to the minute."""
+    """Return the date of a midnight, else the time to the minute."""
     local = at.astimezone(zone)
     return f"{local:%Y-%m-%d}" if local.time() == local.time().min else f"{local:%Y-%m-%d %H:%M}"
 
@@ -461,10 +441,7 @@ _SHOWN: Final = 50
 
 
 def show_explanation(out: Console, found: Explanation, zone: tzinfo) -> None:
-    """List the responses, the dearest first, each with the place of its record."""
-    from turnlog.cli.terminal.console import counted, log_name, safe, short_count
-    from turnlog.pricing.money import shown, written
-
+    """Print the responses, the most expensive first, with the location of each record."""
     count = counted(found.totals.messages, "response")
     out.print(f"[bold]{safe(found.row)}[/] {shown(Decimal(found.totals.cost_usd))} for {count}\n")
     for row in found.rows[:_SHOWN]:
@@ -477,4 +454,4 @@ def show_explanation(out: Console, found: Explanation, zone: tzinfo) -> None:
         out.print(f"  {tokens}")
         out.print(f"  [dim]{log_name(row.log, 60)} at {row.offset:,}[/]", soft_wrap=True)
     if len(found.rows) > _SHOWN:
-        out.print(f"\n[dim]… and {len(found.rows) - _SHOWN:,} more; --json lists all[/]")
+        out.print(f"\n[dim]… {len(found.rows) - _SHOWN:,} more; use --json[/]")

@@ -1,13 +1,7 @@
-"""How insights look on a terminal: the figures on top, a calendar, the hours, then tables.
+"""Insights on a terminal: the main figures, a calendar, the hours of the week, then tables.
 
-Everything fits the width there is. Pictures are drawn with characters alone, so that they mean the
-same without colours; a terminal too narrow for a picture gets a coarser one.
-
-How the records behind a figure of insights look on a terminal.
-
-The tables of insights on a terminal. A name is cut where it must be, a figure never.
-
-Where the figures of a row leave no room for its name, the last of them go; ``--json`` has all.
+Everything fits the terminal: charts get coarser, names are cut, and the last columns of a table are
+dropped. Charts are readable without colours.
 """
 
 from __future__ import annotations
@@ -18,8 +12,12 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
 from turnlog.api.insights import WEEKDAYS
-from turnlog.api.names import shown_name
+from turnlog.api.sessions import shown_name
+from turnlog.cli.terminal.console import at_most, log_name, one_line, safe, short_count, short_path
+from turnlog.cli.terminal.empty_results import show_hint
+from turnlog.cli.views.cost import show_skipped, spark
 from turnlog.export.html.charts import count, counted, level, money, part, short, time
+from turnlog.pricing.money import written
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -29,9 +27,7 @@ if TYPE_CHECKING:
 
 
 def show_explanation(out: Console, found: InsightsExplanation, zone: tzinfo) -> None:
-    """List the records, each with its figures and its place."""
-    from turnlog.cli.terminal.console import log_name, one_line, safe
-
+    """Print the records of a figure, each with its location."""
     out.print(f"[bold]{safe(found.figure)}[/] {found.total:,}  [dim]{safe(found.about)}[/]\n")
     for row in found.rows:
         at = "no date" if row.at is None else f"{row.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
@@ -43,29 +39,23 @@ def show_explanation(out: Console, found: InsightsExplanation, zone: tzinfo) -> 
         if row.log:
             out.print(f"  [dim]{log_name(row.log, 60)} at {row.offset:,}[/]", soft_wrap=True)
     if not found.rows:
-        out.print("Nothing is behind it in this period.")
+        out.print("No records in this period.")
     if found.next is not None:
         rest = found.total - len(found.rows)
-        out.print(f"\n[dim]… and {rest:,} more; --limit 0 lists all[/]")
+        out.print(f"\n[dim]… {rest:,} more; use --limit 0[/]")
 
 
 def _figures(row: Evidence) -> list[str]:
-    from decimal import Decimal
-
-    from turnlog.cli.terminal.console import short_count
-    from turnlog.export.html.charts import time
-    from turnlog.pricing.money import written
-
-    told = []
+    figures = []
     if isinstance(row.tokens, int):
-        told.append(f"{short_count(row.tokens)} tokens")
+        figures.append(f"{short_count(row.tokens)} tokens")
     if isinstance(row.cost_usd, str):
-        told.append(f"${written(Decimal(row.cost_usd))}")
+        figures.append(f"${written(Decimal(row.cost_usd))}")
     if isinstance(row.duration_ms, int):
-        told.append(time(row.duration_ms))
+        figures.append(time(row.duration_ms))
     if isinstance(row.added, int):
-        told.append(f"+{row.added} -{row.removed} lines")
-    return told
+        figures.append(f"+{row.added} -{row.removed} lines")
+    return figures
 
 
 _SHORTEST_NAME: Final = 10
@@ -75,7 +65,7 @@ _TEXTS: Final = ("signature", "tool", "when", "session")
 
 
 def show_tables(out: Console, found: Insights, zone: tzinfo) -> None:
-    """Draw every list that has rows."""
+    """Print all tables that have rows."""
     _models(out, found)
     _subagents(out, found)
     _projects(out, found)
@@ -96,7 +86,7 @@ def draw(
     cut: str = "right",
     name_is_last: bool = False,
 ) -> None:
-    """Draw a table of a name and its figures; *cut* says at which end a name is cut."""
+    """Print a table of names and figures; *cut* is the end at which names are cut."""
     from rich.cells import cell_len
     from rich.markup import escape
     from rich.table import Table
@@ -117,17 +107,15 @@ def draw(
             side: Literal["left", "right"] = "left" if heads[place] in _TEXTS else "right"
             table.add_column(heads[place], justify=side, no_wrap=True, width=widths[place])
     for row in cells:
-        kept = [
+        texts = [
             _cut(row[place], room) if place == name and cut == "left" else row[place]
             for place in shown
         ]
-        table.add_row(*map(escape, kept))
+        table.add_row(*map(escape, texts))
     out.print(table)
 
 
 def _room(out: Console, widths: Sequence[int], figures: Sequence[int]) -> int:
-    from turnlog.cli.terminal.console import at_most
-
     taken = sum(widths[place] + _GAP for place in figures)
     return min(out.width, at_most(_WIDEST, out.width)) - taken
 
@@ -136,8 +124,8 @@ def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"…{text[1 - room :]}" if room > 1 else "…"
 
 
-def _title(out: Console, name: str, told: str = "") -> None:
-    out.print(f"\n[bold]{name}[/]  [dim]{told}[/]" if told else f"\n[bold]{name}[/]")
+def _title(out: Console, name: str, note: str = "") -> None:
+    out.print(f"\n[bold]{name}[/]  [dim]{note}[/]" if note else f"\n[bold]{name}[/]")
 
 
 def _models(out: Console, found: Insights) -> None:
@@ -156,14 +144,14 @@ def _models(out: Console, found: Insights) -> None:
     ]
     if rows:
         _title(out, "models")
-        heads = ("model", "cost", "share", "messages", "output", "cached", "failed", "a message")
+        heads = ("model", "cost", "share", "messages", "output", "cached", "failed", "per message")
         draw(out, heads, rows)
 
 
 def _subagents(out: Console, found: Insights) -> None:
     rows = [
         (
-            row.kind or "not known",
+            row.kind or "unknown",
             money(row.cost_usd),
             part(row.cost_share),
             count(row.subagents) if row.kind != "main" else "",
@@ -172,7 +160,7 @@ def _subagents(out: Console, found: Insights) -> None:
         for row in found.subagents
     ]
     if len(rows) > 1:
-        _title(out, "subagents", "main is the sessions themselves")
+        _title(out, "subagents", "main: the sessions themselves")
         draw(out, ("kind", "cost", "share", "subagents", "messages"), rows)
 
 
@@ -211,14 +199,14 @@ def _tools(out: Console, found: Insights) -> None:
     ]
     if rows:
         _title(out, "tools")
-        heads = ("tool", "calls", "failed", "median", "in all", "longest", "no answer")
+        heads = ("tool", "calls", "failed", "median", "total", "longest", "no result")
         draw(out, heads, rows)
 
 
 def _sequences(out: Console, found: Insights) -> None:
     rows = [(" → ".join(row.tools), count(row.count)) for row in found.sequences]
     if rows:
-        _title(out, "sequences", "tools called one after another")
+        _title(out, "sequences", "consecutive tool calls")
         draw(out, ("tools", "times"), rows)
 
 
@@ -229,13 +217,13 @@ def _errors(out: Console, found: Insights) -> None:
             row.tool,
             row.signature[:8],
             count(row.sessions),
-            row.example or "(its log is gone)",
+            row.example or "(log is gone)",
         )
         for row in found.errors
     ]
     if rows:
-        _title(out, "errors", "turnlog errors SIGNATURE shows what was around them")
-        heads = ("times", "tool", "signature", "sessions", "how it begins")
+        _title(out, "errors", "details: turnlog errors SIGNATURE")
+        heads = ("times", "tool", "signature", "sessions", "message")
         draw(out, heads, rows, name_is_last=True)
 
 
@@ -246,11 +234,11 @@ def _edits(out: Console, found: Insights) -> None:
     _title(out, "edits")
     out.print(
         f"{counted(edits.edits, 'edit')} of {counted(edits.files, 'file')}, +{edits.added:,}"
-        f" -{edits.removed:,} lines. {part(edits.first_try_rate)} of files edited once in their"
+        f" -{edits.removed:,} lines. {part(edits.first_try_rate)} of files edited once per"
         f" session; {part(edits.failure_rate)} of edits failed."
     )
     if edits.unknown:
-        out.print(f"[dim]The lines of {count(edits.unknown)} edits are not known.[/]")
+        out.print(f"[dim]Line counts of {count(edits.unknown)} edits are unknown.[/]")
     rows = [
         (
             row.file,
@@ -262,7 +250,7 @@ def _edits(out: Console, found: Insights) -> None:
         )
         for row in edits.rows
     ]
-    heads = ("file", "edits", "failed", "lines", "sessions", "most in one")
+    heads = ("file", "edits", "failed", "lines", "sessions", "max/session")
     draw(out, heads, rows, cut="left")
 
 
@@ -271,27 +259,25 @@ def _cache(out: Console, found: Insights) -> None:
 
     cache, compactions, cut = found.cache, found.compactions, found.interruptions
     if cache.misses:
-        _title(out, "cache misses", "tokens paid again")
+        _title(out, "cache misses", "tokens written again")
         rows = [
             (REASONS[row.reason], money(row.cost_usd), count(row.misses), short(row.tokens))
             for row in cache.reasons
         ]
-        draw(out, ("why", "cost", "times", "tokens"), rows)
-    from turnlog.cli.terminal.console import counted
-
-    told = []
+        draw(out, ("cause", "cost", "times", "tokens"), rows)
+    lines = []
     if compactions.compactions:
         size = compactions.average_tokens
         at = "" if size is None else f" at {short(size)} tokens"
         many = counted(compactions.compactions, "compaction")
-        told.append(f"{many}{at}, {count(compactions.manual)} by hand")
+        lines.append(f"{many}{at}, {count(compactions.manual)} manual")
     if cut.interruptions:
-        told.append(f"a person stopped an agent {counted(cut.interruptions, 'time')}")
+        lines.append(f"interrupted by the user {counted(cut.interruptions, 'time')}")
     if cut.unanswered:
-        told.append(f"{counted(cut.unanswered, 'call')} never answered")
-    if told:
-        _title(out, "cut short")
-        for line in told:
+        lines.append(f"{counted(cut.unanswered, 'call')} without a result")
+    if lines:
+        _title(out, "interruptions")
+        for line in lines:
             out.print(line)
 
 
@@ -306,8 +292,8 @@ def _turns(out: Console, found: Insights, zone: tzinfo) -> None:
         for row in found.turns.longest
     ]
     if rows:
-        _title(out, "longest turns", f"{count(found.turns.turns)} in all")
-        draw(out, ("took", "when", "session", "prompt"), rows, name_is_last=True)
+        _title(out, "longest turns", f"of {count(found.turns.turns)}")
+        draw(out, ("duration", "when", "session", "prompt"), rows, name_is_last=True)
 
 
 def _commands(out: Console, found: Insights) -> None:
@@ -327,39 +313,31 @@ _TABLE_WIDTH: Final = 100
 
 
 def show_insights(out: Console, found: Insights, zone: tzinfo) -> None:
-    """Draw the whole report."""
+    """Print the whole report."""
     _head(out, found, zone)
     _overview(out, found)
     _calendar(out, found, zone)
     _hours(out, found)
     show_tables(out, found, zone)
-    from turnlog.cli.views.cost import show_skipped
-
     show_skipped(out, found.skipped)
     for note in found.notes:
-        from turnlog.cli.terminal.console import safe
-
         out.print(f"[dim]{safe(note)}[/]")
 
 
 def show_no_activity(
     out: Console, homes: Sequence[str], last: datetime | None, zone: tzinfo
 ) -> None:
-    """Say that nothing happened, and when something last did."""
+    """Print that there was no activity, and when there last was."""
     if last is None:
-        from turnlog.cli.terminal.empty_results import show_hint
-
         out.print("No sessions found.")
         show_hint(out, homes)
         return
     day = f"{last.astimezone(zone):%Y-%m-%d}"
-    out.print("Nothing happened in this period.")
-    out.print(f"[dim]hint: a model last answered on {day}; say --since {day[:7]}[/]")
+    out.print("No activity in this period.")
+    out.print(f"[dim]hint: the last response is from {day}; use --since {day[:7]}[/]")
 
 
 def _head(out: Console, found: Insights, zone: tzinfo) -> None:
-    from turnlog.cli.terminal.console import short_path
-
     until = f"{(found.until_at - timedelta(microseconds=1)).astimezone(zone):%Y-%m-%d}"
     since = f"{found.since_at.astimezone(zone):%Y-%m-%d} to " if found.since_at else "up to "
     where = f" in {short_path(found.project)}" if found.project else ""
@@ -375,19 +353,17 @@ def _overview(out: Console, found: Insights) -> None:
         ("prompts", count(top.prompts)),
         ("messages", count(top.messages)),
         ("calls", f"{count(top.calls)}, {part(top.failure_rate)} failed"),
-        ("agents worked", time(top.working_ms)),
-        ("a session", _average(found)),
+        ("working time", time(top.working_ms)),
+        ("per session", _average(found)),
         ("cached", f"{part(found.cache.efficiency)}, saved {money(found.cache.saved_usd)}"),
         ("most active", top.most_active_day or "—"),
         ("active days", f"{count(streaks.active_days)}, longest streak {streaks.longest_days:,}"),
-        ("now", f"{streaks.current_days:,} in a row" if streaks.current_days else "no streak"),
+        ("streak", counted(streaks.current_days, "day") if streaks.current_days else "none"),
     ]
     _grid(out, pairs)
     costs = _daily(found)
     width = min(out.width - 18, len(costs), 60)
     if width > 4 and len(costs) > 1:
-        from turnlog.cli.views.cost import spark
-
         out.print(f"[dim]{'cost by day':15}[/][cyan]{spark(costs, width).rstrip()}[/]")
     _weeks(out, found)
 
@@ -400,7 +376,7 @@ def _average(found: Insights) -> str:
 
 
 def _grid(out: Console, pairs: Sequence[tuple[str, str]]) -> None:
-    """Write names and figures in two columns where there is room, else in one."""
+    """Print names and figures in two columns if they fit, else in one."""
     half = -(-len(pairs) // 2)
     left, right = pairs[:half], pairs[half:]
     widest = max(len(value) for _, value in left)
@@ -416,7 +392,7 @@ def _grid(out: Console, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def _daily(found: Insights) -> list[Decimal]:
-    """Return what each day of the period cost, the empty ones between with them."""
+    """Return the cost of each day, including days without any."""
     if not found.days:
         return []
     costs = {row.day: Decimal(row.cost_usd) for row in found.days}
@@ -435,14 +411,14 @@ def _weeks(out: Console, found: Insights) -> None:
     change = "new" if week.percent is None else f"{week.percent:+,.0f}%"
     colour = "yellow" if Decimal(week.difference_usd) > 0 else "green"
     out.print(
-        f"[dim]{'last 7 days':14}[/] {money(week.cost_usd)}, before {money(week.before_usd)}"
+        f"[dim]{'last 7 days':14}[/] {money(week.cost_usd)}, previously {money(week.before_usd)}"
         f" [{colour}]{change}[/]; {count(week.prompts)} prompts,"
-        f" before {count(week.before_prompts)}"
+        f" previously {count(week.before_prompts)}"
     )
 
 
 def _calendar(out: Console, found: Insights, zone: tzinfo) -> None:
-    """Draw a week a column, as many of them as fit, the last on the right."""
+    """Print the last weeks that fit, one column each."""
     if not found.days:
         return
     values = {row.day: row.messages for row in found.days}
@@ -456,7 +432,7 @@ def _calendar(out: Console, found: Insights, zone: tzinfo) -> None:
     weeks = min(room, max(1, (monday - first.toordinal() + 6) // 7 + 1), monday // 7)
     start = monday - 7 * (weeks - 1)
     top = max(values.values(), default=0)
-    out.print("\n[bold]days[/]  [dim]messages; a week a column[/]")
+    out.print("\n[bold]days[/]  [dim]messages per day, one column per week[/]")
     out.print(f"    [dim]{_month_names(start, weeks).rstrip()}[/]")
     for row, name in enumerate(WEEKDAYS):
         cells = []
@@ -482,18 +458,18 @@ def _month_names(start: int, weeks: int) -> str:
 
 
 def _hours(out: Console, found: Insights) -> None:
-    """Draw the hours of the week; several hours a cell where there is no room for each."""
+    """Print the hours of the week; on narrow terminals several hours share a cell."""
     if not any(map(any, found.hours.messages)):
         return
     wide = 2 if out.width >= 5 + 48 else 1
     steps = (1, 2, 3, 4, 6, 24)
-    step = next((each for each in steps if 5 + 24 // each * wide <= out.width), steps[-1])
+    step = next((step for step in steps if 5 + 24 // step * wide <= out.width), steps[-1])
     rows = [
         [sum(row[hour : hour + step]) for hour in range(0, 24, step)]
         for row in found.hours.messages
     ]
     top = max(max(row) for row in rows)
-    out.print("\n[bold]hours[/]  [dim]messages by hour of the week[/]")
+    out.print("\n[bold]hours[/]  [dim]messages per hour of the week[/]")
     if wide == 2:
         out.print(f"    [dim]{'    '.join(f'{hour:02}' for hour in range(0, 24, 3))}[/]")
     for name, row in zip(WEEKDAYS, rows, strict=True):

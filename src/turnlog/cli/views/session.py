@@ -1,8 +1,7 @@
-"""How a session looks in a terminal: prompts, answers, one line for each call.
+"""A session on a terminal: prompts, answers, one line for each call and its result.
 
-Everything from a log is made inert first. What a person said stands out; what a tool did takes one
-line, the call and the beginning of its result; a subagent's own session hangs below the call that
-made it. Prose never runs wider than is good to read, lines of tools use all there is.
+Text from logs is escaped. Subagents are shown below the calls that started them. Prose is wrapped
+at a readable width; tool lines use the whole terminal.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from turnlog.api.reading import Gap, Node
 from turnlog.cli.terminal.console import at_most, counted, safe, when
 from turnlog.export.conversation import (
     Answer,
@@ -32,13 +32,12 @@ from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
 from turnlog.records.call_lines import CallText, call_text, result_text
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Record, System
-from turnlog.sessions.reading.tree import Gap, Node
 from turnlog.text import inert, inert_line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from turnlog.sessions.reading.subagents import Subagent
+    from turnlog.api.reading import Subagent
 
 Pair = tuple[Node | None, Record]
 ReadSubagent = Callable[["Subagent"], Iterable[Pair]]
@@ -51,7 +50,7 @@ _LEAD: Final = re.compile(r"\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+)?")
 
 
 class Transcript:
-    """Writes records for people. A call waits for its result, so that both take one line."""
+    """Prints records. A call is printed when its result is known, on one line."""
 
     def __init__(
         self,
@@ -74,18 +73,18 @@ class Transcript:
         self.read_subagent = read_subagent
         self.margin = margin
         self.is_cut = is_cut
-        """More follows that is not shown, and a result may be there."""
+        """More follows that is not shown; it may contain results."""
         self.is_live = is_live
-        """Tells whether whoever writes the session lives, and a result may come yet."""
+        """Returns whether the session is still being written, so that results may follow."""
         self.shown: set[str] = set()
-        """The subagents that have found their place."""
+        """The ids of the subagents printed so far."""
         self._blocks = Blocks(ConversationOptions(thinking=thinking, images=False), Unmasked())
         self._open: dict[str, CallRequest] = {}
         self._late: dict[str, CallRequest] = {}
         self._before: Literal["", "prose", "tool"] = ""
 
     def show(self, pairs: Iterable[Pair]) -> Iterator[None]:
-        """Write records, one a step; a call that nobody will answer was interrupted."""
+        """Print records, yielding after each; calls without a result were interrupted."""
         for node, record in pairs:
             if node is not None and node.uuid in self.gaps:
                 gap = self._blocks.gap(self.gaps[node.uuid])
@@ -98,16 +97,16 @@ class Transcript:
 
     @property
     def is_blank(self) -> bool:
-        """Nothing was written so far."""
+        """Whether nothing has been printed."""
         return not self._before and not self.shown
 
     def rule(self, words: str) -> None:
-        """Write a line across, with *words* in it."""
+        """Print *words* as a rule."""
         self._space("prose")
         self._print(Text.from_markup(f"[dim]──── {words} ────[/]", emoji=False))
 
     def prose(self, text: str, style: str = "", *, cut: bool = False) -> None:
-        """Write text that may be long; with *cut*, of a paste only the beginning."""
+        """Print text; with *cut*, only the start of a long paste."""
         text, left = _beginning(text) if cut and not self.full else (text, "")
         room = self.out.width - 3 * self.margin
         width = min(room, at_most(_PROSE_WIDTH, room)) - 2
@@ -116,15 +115,15 @@ class Transcript:
         self._space("prose")
         self._print(words, indent=2)
         if left:
-            self._print(Text(f"  … {left}; --full shows all", "dim"))
+            self._print(Text(f"  … {left}; use --full", "dim"))
 
     def subagent(self, subagent: Subagent) -> None:
-        """Write the session of *subagent*, set off by a bar."""
+        """Print the session of *subagent* behind a bar."""
         if subagent.id in self.shown or self.read_subagent is None:
             return
         self.shown.add(subagent.id)
         what = safe(subagent.description or subagent.kind or "")
-        orphan = "" if subagent.spawn else " [yellow](the call that made it is not in the logs)[/]"
+        orphan = "" if subagent.spawn else " [yellow](its call is not in the logs)[/]"
         self._print(
             Text.from_markup(
                 f"  [magenta]╭ [bold]subagent {safe(subagent.id)}[/] {what}[/]{orphan}", emoji=False
@@ -186,7 +185,7 @@ class Transcript:
         self._before = ""
 
     def _piece(self, piece: PromptPiece) -> None:
-        """Write what was typed, or what the program made of it."""
+        """Print a piece of a prompt."""
         match piece.kind:
             case PromptPieceKind.PROMPT | PromptPieceKind.CALLER:
                 self.prose(piece.text, "bold", cut=True)
@@ -211,10 +210,10 @@ class Transcript:
         self._subagents_of(answer.id)
 
     def _interrupt(self, *, at_end: bool = False) -> None:
-        """Write the calls that have no result by now."""
+        """Print the calls that have no result yet."""
         words, style = "no result: interrupted", "yellow"
         if at_end and self.is_cut:
-            words, style = "its result is not in this part", "dim"
+            words, style = "result not shown here", "dim"
         elif at_end and self._open and self.is_live():
             words, style = "no result yet", "dim"
         for call in self._open.values():
@@ -225,9 +224,9 @@ class Transcript:
 
     def _call(self, call: CallRequest | None, answer: CallText, style: str) -> None:
         name = inert_line(call.name) if call else "?"
-        question = call_text(call.input, call.cwd) if call else CallText("call not in this part")
+        question = call_text(call.input, call.cwd) if call else CallText("call not shown here")
         left = self.out.width - 3 * self.margin - cell_len(name) - len("    → ")
-        # The answer gets what the question leaves, and at least a third.
+        # The result gets what the call leaves, and at least a third.
         least = min(cell_len(inert_line(answer.text)) + len(answer.suffix), left // 3)
         words = _fit(question, left - least)
         self._space("tool")
@@ -248,23 +247,23 @@ class Transcript:
     # -- lines ------------------------------------------------------------------------------
 
     def _aside(self, text: str, style: str) -> None:
-        """Write one line of something that nobody typed."""
+        """Print one line that is not prose."""
         line = Text("  " + inert_line(text), style, no_wrap=True, overflow="ellipsis")
         self._space("tool")
         self._print(line)
 
     def _space(self, kind: Literal["prose", "tool"]) -> None:
-        """Set prose off by a blank line; lines of tools stand close together."""
+        """Print a blank line, except between two tool lines."""
         if self._before and not (kind == self._before == "tool"):
             self._print(Text())
         self._before = kind
 
     def _print(self, what: Text, *, indent: int = 0) -> None:
-        self.out.print(_Beside(what, self.margin, indent), soft_wrap=False, crop=False, end="")
+        self.out.print(_Barred(what, self.margin, indent), soft_wrap=False, crop=False, end="")
 
 
-class _Beside:
-    """Text with a bar to its left for each subagent around it, and indented behind it."""
+class _Barred:
+    """Indented text with a bar on its left for each enclosing subagent."""
 
     def __init__(self, what: Text, depth: int, indent: int) -> None:
         self.what = what
@@ -282,18 +281,18 @@ class _Beside:
 
 
 def _wrapped(out: Console, line: str, width: int) -> list[Text]:
-    """Wrap a line of prose; what follows hangs below the words of a list's item."""
+    """Wrap a line of prose; list items get a hanging indent."""
     line = inert(line.rstrip().expandtabs(4))
     lead = _LEAD.match(line)
     hang = lead.end() if lead and lead.end() <= width // 3 else 0
     lines = Text(line[hang:]).wrap(out, max(20, width - hang)) or [Text()]
     edges = (line[:hang], *[" " * hang] * len(lines))
     # Rich leaves the space at which it broke a line.
-    return [Text(edge + each.plain.rstrip()) for edge, each in zip(edges, lines, strict=False)]
+    return [Text(edge + part.plain.rstrip()) for edge, part in zip(edges, lines, strict=False)]
 
 
 def _fit(words: CallText, room: int) -> str:
-    """Make *words* one harmless line that fits; of a path the end is kept."""
+    """Return *words* as one escaped line that fits; of a path, keep the end."""
     text = inert_line(words.text)
     suffix = words.suffix if room - len(words.suffix) >= 8 else ""
     room = max(1, room - len(suffix))
@@ -311,7 +310,7 @@ def _fit(words: CallText, room: int) -> str:
 
 
 def _beginning(text: str) -> tuple[str, str]:
-    """Return the beginning of a paste, and in words how much of it is left out."""
+    """Return the start of a paste, and how much is left out, as text."""
     lines = text.splitlines()
     # A little more than fits is not worth a hint.
     if len(lines) <= _PASTE_LINES + 3 and len(text) <= _PASTE_LENGTH * 5 // 4:
