@@ -25,155 +25,83 @@ if TYPE_CHECKING:
     from turnlog.api.async_store import AsyncSession as AsyncSession
     from turnlog.api.async_store import AsyncStore as AsyncStore
     from turnlog.api.async_store import aopen as aopen
+    from turnlog.api.costs import BlockLedger as BlockLedger
+    from turnlog.api.costs import BudgetReport as BudgetReport
+    from turnlog.api.costs import CostComparison as CostComparison
+    from turnlog.api.costs import Explanation as Explanation
+    from turnlog.api.costs import Figures as Figures
+    from turnlog.api.costs import Ledger as Ledger
+    from turnlog.api.costs import LedgerRow as LedgerRow
+    from turnlog.api.health import Health as Health
+    from turnlog.api.index import RefreshResult as RefreshResult
+    from turnlog.api.insights import Insights as Insights
+    from turnlog.api.keep import KeepRun as KeepRun
+    from turnlog.api.query import QueryDocument as QueryDocument
+    from turnlog.api.query import SqlDocument as SqlDocument
+    from turnlog.api.restore import Archived as Archived
+    from turnlog.api.restore import Restored as Restored
+    from turnlog.api.restore import Unarchived as Unarchived
+    from turnlog.api.search import Hit as Hit
+    from turnlog.api.search import SearchDocument as SearchDocument
     from turnlog.api.session import KeptSession as KeptSession
+    from turnlog.api.sessions import IndexedSession as IndexedSession
+    from turnlog.api.sessions import SessionRow as SessionRow
     from turnlog.api.store import Store as Store
     from turnlog.api.store import open as open  # noqa: A004
-    from turnlog.catalog.indexed_sessions import IndexedSession as IndexedSession
-    from turnlog.catalog.sessions import SessionRow as SessionRow
-    from turnlog.costs.ledger import Figures as Figures
-    from turnlog.costs.ledger import Ledger as Ledger
-    from turnlog.costs.ledger import LedgerRow as LedgerRow
-    from turnlog.errors import (
-        AmbiguousSession as AmbiguousSession,
-    )
-    from turnlog.errors import (
-        BrokenCopy as BrokenCopy,
-    )
-    from turnlog.errors import (
-        BrokenIndex as BrokenIndex,
-    )
-    from turnlog.errors import (
-        ClosedLog as ClosedLog,
-    )
-    from turnlog.errors import (
-        FormatTooNew as FormatTooNew,
-    )
-    from turnlog.errors import (
-        IndexTooNew as IndexTooNew,
-    )
-    from turnlog.errors import (
-        IndexUnavailable as IndexUnavailable,
-    )
-    from turnlog.errors import (
-        InvalidId as InvalidId,
-    )
-    from turnlog.errors import (
-        LogError as LogError,
-    )
-    from turnlog.errors import (
-        LogLocked as LogLocked,
-    )
-    from turnlog.errors import (
-        NotALog as NotALog,
-    )
-    from turnlog.errors import (
-        NotFound as NotFound,
-    )
-    from turnlog.errors import (
-        NotSerialisable as NotSerialisable,
-    )
-    from turnlog.errors import (
-        StorageFull as StorageFull,
-    )
-    from turnlog.errors import (
-        SyncFailed as SyncFailed,
-    )
-    from turnlog.errors import (
-        TurnlogError as TurnlogError,
-    )
-    from turnlog.errors import (
-        UnreadableHome as UnreadableHome,
-    )
-    from turnlog.errors import (
-        UnsafeFilesystem as UnsafeFilesystem,
-    )
-    from turnlog.errors import (
-        UnsafeRecovery as UnsafeRecovery,
-    )
-    from turnlog.errors import (
-        UsageError as UsageError,
-    )
-    from turnlog.errors import (
-        WriteFailed as WriteFailed,
-    )
-    from turnlog.health.logs import Health as Health
-    from turnlog.insights.report import Insights as Insights
-    from turnlog.keep.archive.archive import Archived as Archived
-    from turnlog.keep.copies.keep import KeepRun as KeepRun
-    from turnlog.keep.restore.restore import Restored as Restored
-    from turnlog.keep.trash.delete import Deletion as Deletion
+    from turnlog.api.trash import Deletion as Deletion
+    from turnlog.api.trash import RetentionReport as RetentionReport
+    from turnlog.errors import AmbiguousSession as AmbiguousSession
+    from turnlog.errors import BrokenCopy as BrokenCopy
+    from turnlog.errors import BrokenIndex as BrokenIndex
+    from turnlog.errors import ClosedLog as ClosedLog
+    from turnlog.errors import FormatTooNew as FormatTooNew
+    from turnlog.errors import IndexTooNew as IndexTooNew
+    from turnlog.errors import IndexUnavailable as IndexUnavailable
+    from turnlog.errors import InvalidId as InvalidId
+    from turnlog.errors import LogError as LogError
+    from turnlog.errors import LogLocked as LogLocked
+    from turnlog.errors import NotALog as NotALog
+    from turnlog.errors import NotFound as NotFound
+    from turnlog.errors import NotSerialisable as NotSerialisable
+    from turnlog.errors import StorageFull as StorageFull
+    from turnlog.errors import SyncFailed as SyncFailed
+    from turnlog.errors import TurnlogError as TurnlogError
+    from turnlog.errors import UnreadableHome as UnreadableHome
+    from turnlog.errors import UnsafeFilesystem as UnsafeFilesystem
+    from turnlog.errors import UnsafeRecovery as UnsafeRecovery
+    from turnlog.errors import UsageError as UsageError
+    from turnlog.errors import WriteFailed as WriteFailed
+    from turnlog.formats.flat.registry import Reindexed as Reindexed
     from turnlog.pricing.cost import Prices as Prices
     from turnlog.pricing.cost import cost as cost
     from turnlog.pricing.cost import load_prices as load_prices
     from turnlog.pricing.rates import Unpriced as Unpriced
-    from turnlog.query.query import QueryDocument as QueryDocument
-    from turnlog.query.sql import SqlDocument as SqlDocument
-    from turnlog.records.codec import (
-        Envelope as Envelope,
-    )
-    from turnlog.records.codec import (
-        decode as decode,
-    )
-    from turnlog.records.codec import (
-        decode_envelope as decode_envelope,
-    )
-    from turnlog.records.codec import (
-        encode as encode,
-    )
+    from turnlog.records.codec import Envelope as Envelope
+    from turnlog.records.codec import decode as decode
+    from turnlog.records.codec import decode_envelope as decode_envelope
+    from turnlog.records.codec import encode as encode
     from turnlog.records.damage import Damage as Damage
     from turnlog.records.damage import Reason as Reason
-    from turnlog.records.meaning import (
-        Author as Author,
-    )
-    from turnlog.records.meaning import (
-        Meaning as Meaning,
-    )
-    from turnlog.records.meaning import (
-        author_of as author_of,
-    )
-    from turnlog.records.meaning import (
-        meaning_of as meaning_of,
-    )
-    from turnlog.records.record import (
-        Assistant as Assistant,
-    )
-    from turnlog.records.record import (
-        Attachment as Attachment,
-    )
-    from turnlog.records.record import (
-        Call as Call,
-    )
+    from turnlog.records.meaning import Author as Author
+    from turnlog.records.meaning import Meaning as Meaning
+    from turnlog.records.meaning import author_of as author_of
+    from turnlog.records.meaning import meaning_of as meaning_of
+    from turnlog.records.record import Assistant as Assistant
+    from turnlog.records.record import Attachment as Attachment
+    from turnlog.records.record import Call as Call
     from turnlog.records.record import CallBlock as CallBlock
-    from turnlog.records.record import (
-        Message as Message,
-    )
-    from turnlog.records.record import (
-        Progress as Progress,
-    )
-    from turnlog.records.record import (
-        Record as Record,
-    )
-    from turnlog.records.record import (
-        Result as Result,
-    )
+    from turnlog.records.record import Message as Message
+    from turnlog.records.record import Progress as Progress
+    from turnlog.records.record import Record as Record
+    from turnlog.records.record import Result as Result
     from turnlog.records.record import ResultBlock as ResultBlock
-    from turnlog.records.record import (
-        Summary as Summary,
-    )
-    from turnlog.records.record import (
-        System as System,
-    )
+    from turnlog.records.record import Summary as Summary
+    from turnlog.records.record import System as System
     from turnlog.records.record import TextBlock as TextBlock
     from turnlog.records.record import ThinkingBlock as ThinkingBlock
-    from turnlog.records.record import (
-        Unknown as Unknown,
-    )
-    from turnlog.records.record import (
-        User as User,
-    )
+    from turnlog.records.record import Unknown as Unknown
+    from turnlog.records.record import User as User
     from turnlog.records.usage import Usage as Usage
-    from turnlog.search.hits import Hit as Hit
-    from turnlog.search.search import SearchDocument as SearchDocument
     from turnlog.sessions.convert.convert import Converted as Converted
     from turnlog.sessions.convert.convert import convert as convert
     from turnlog.sessions.metadata import Metadata as Metadata
@@ -184,6 +112,7 @@ if TYPE_CHECKING:
     from turnlog.sessions.recover_undo import UndoneRecovery as UndoneRecovery
     from turnlog.sessions.session import Session as Session
     from turnlog.sessions.session import Turn as Turn
+    from turnlog.sessions.state import Running as Running
     from turnlog.sessions.state import State as State
     from turnlog.sessions.totals import SessionTotals as SessionTotals
     from turnlog.sessions.writing import build as build
@@ -211,25 +140,29 @@ if TYPE_CHECKING:
     from turnlog.storage.writer import LogWriter as LogWriter
     from turnlog.storage.writer import News as News
 
-# Where each public name lives; tests/test_house.py keeps it equal to the imports above.
+# Where each public name is defined; tests/test_house.py keeps it equal to the imports above.
 _HOMES: dict[str, tuple[str, ...]] = {
-    "turnlog.api.async_store": (
-        "AsyncSession",
-        "AsyncStore",
-        "aopen",
-    ),
-    "turnlog.api.session": ("KeptSession",),
-    "turnlog.api.store": (
-        "Store",
-        "open",
-    ),
-    "turnlog.catalog.indexed_sessions": ("IndexedSession",),
-    "turnlog.catalog.sessions": ("SessionRow",),
-    "turnlog.costs.ledger": (
+    "turnlog.api.async_store": ("AsyncSession", "AsyncStore", "aopen"),
+    "turnlog.api.costs": (
+        "BlockLedger",
+        "BudgetReport",
+        "CostComparison",
+        "Explanation",
         "Figures",
         "Ledger",
         "LedgerRow",
     ),
+    "turnlog.api.health": ("Health",),
+    "turnlog.api.index": ("RefreshResult",),
+    "turnlog.api.insights": ("Insights",),
+    "turnlog.api.keep": ("KeepRun",),
+    "turnlog.api.query": ("QueryDocument", "SqlDocument"),
+    "turnlog.api.restore": ("Archived", "Restored", "Unarchived"),
+    "turnlog.api.search": ("Hit", "SearchDocument"),
+    "turnlog.api.session": ("KeptSession",),
+    "turnlog.api.sessions": ("IndexedSession", "SessionRow"),
+    "turnlog.api.store": ("Store", "open"),
+    "turnlog.api.trash": ("Deletion", "RetentionReport"),
     "turnlog.errors": (
         "AmbiguousSession",
         "BrokenCopy",
@@ -253,36 +186,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "UsageError",
         "WriteFailed",
     ),
-    "turnlog.health.logs": ("Health",),
-    "turnlog.insights.report": ("Insights",),
-    "turnlog.keep.archive.archive": ("Archived",),
-    "turnlog.keep.copies.keep": ("KeepRun",),
-    "turnlog.keep.restore.restore": ("Restored",),
-    "turnlog.keep.trash.delete": ("Deletion",),
-    "turnlog.pricing.cost": (
-        "Prices",
-        "cost",
-        "load_prices",
-    ),
+    "turnlog.formats.flat.registry": ("Reindexed",),
+    "turnlog.pricing.cost": ("Prices", "cost", "load_prices"),
     "turnlog.pricing.rates": ("Unpriced",),
-    "turnlog.query.query": ("QueryDocument",),
-    "turnlog.query.sql": ("SqlDocument",),
-    "turnlog.records.codec": (
-        "Envelope",
-        "decode",
-        "decode_envelope",
-        "encode",
-    ),
-    "turnlog.records.damage": (
-        "Damage",
-        "Reason",
-    ),
-    "turnlog.records.meaning": (
-        "Author",
-        "Meaning",
-        "author_of",
-        "meaning_of",
-    ),
+    "turnlog.records.codec": ("Envelope", "decode", "decode_envelope", "encode"),
+    "turnlog.records.damage": ("Damage", "Reason"),
+    "turnlog.records.meaning": ("Author", "Meaning", "author_of", "meaning_of"),
     "turnlog.records.record": (
         "Assistant",
         "Attachment",
@@ -301,58 +210,26 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "User",
     ),
     "turnlog.records.usage": ("Usage",),
-    "turnlog.search.hits": ("Hit",),
-    "turnlog.search.search": ("SearchDocument",),
     "turnlog.sessions": ("build",),
-    "turnlog.sessions.convert.convert": (
-        "Converted",
-        "convert",
-    ),
+    "turnlog.sessions.convert.convert": ("Converted", "convert"),
     "turnlog.sessions.metadata": ("Metadata",),
     "turnlog.sessions.reading.follow": ("FollowedItem",),
     "turnlog.sessions.reading.prompt_queue": ("QueuedPrompt",),
     "turnlog.sessions.reading.ranges": ("replay",),
     "turnlog.sessions.recover": ("Recovery",),
     "turnlog.sessions.recover_undo": ("UndoneRecovery",),
-    "turnlog.sessions.session": (
-        "Session",
-        "Turn",
-    ),
-    "turnlog.sessions.state": ("State",),
+    "turnlog.sessions.session": ("Session", "Turn"),
+    "turnlog.sessions.state": ("Running", "State"),
     "turnlog.sessions.totals": ("SessionTotals",),
     "turnlog.sessions.writing.buffered": ("BufferedSession",),
     "turnlog.sessions.writing.fork": ("fork",),
     "turnlog.sessions.writing.streaming": ("StreamedMessage",),
     "turnlog.sessions.writing.writer": ("SessionWriter",),
-    "turnlog.storage.buffered_writer": (
-        "BufferedLog",
-        "open_log",
-    ),
-    "turnlog.storage.reader": (
-        "Pending",
-        "Placed",
-        "Reader",
-        "read_log",
-        "read_range",
-        "scan_log",
-    ),
-    "turnlog.storage.repair": (
-        "Finding",
-        "Repair",
-        "Validation",
-        "repair",
-        "validate",
-    ),
-    "turnlog.storage.tail": (
-        "Restart",
-        "follow_log",
-        "read_last",
-    ),
-    "turnlog.storage.writer": (
-        "Appended",
-        "LogWriter",
-        "News",
-    ),
+    "turnlog.storage.buffered_writer": ("BufferedLog", "open_log"),
+    "turnlog.storage.reader": ("Pending", "Placed", "Reader", "read_log", "read_range", "scan_log"),
+    "turnlog.storage.repair": ("Finding", "Repair", "Validation", "repair", "validate"),
+    "turnlog.storage.tail": ("Restart", "follow_log", "read_last"),
+    "turnlog.storage.writer": ("Appended", "LogWriter", "News"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -1,11 +1,11 @@
-"""A store for programs on asyncio or trio: the same store, its work done in threads.
+"""A store for programs on asyncio or trio, which works in threads.
 
     async with turnlog.aopen("~/agent") as store:
         async with store.create(project=".") as session:
             await session.append(turnlog.build.user("Hello"))
 
-What changes a log is finished before a cancelled caller goes on, so that it knows the outcome.
-Questions are dropped when their caller is cancelled.
+A cancelled caller waits until a change of a log is finished, so that it knows the outcome; queries
+are abandoned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BATCH: Final = 256
 
 
 class _Over(Generic[S]):
-    """Stands before a synchronous object."""
+    """Wraps a synchronous object."""
 
     def __init__(self, sync: S) -> None:
         self.sync = sync
@@ -56,7 +56,7 @@ def _change(
 def _question(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[_Over[S], P], Coroutine[Any, Any, T]]:
-    """Run *method* in a thread, and drop what it answers if the caller is cancelled."""
+    """Run *method* in a thread, and abandon it if the caller is cancelled."""
 
     @wraps(method)
     async def run(over: _Over[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -66,7 +66,7 @@ def _question(
 
 
 class AsyncSession(_Over[SessionWriter]):
-    """A session that is written from an event loop; *sync* is its SessionWriter."""
+    """An asynchronous session for writing; *sync* is its SessionWriter."""
 
     append = _change(SessionWriter.append)
     append_many = _change(SessionWriter.append_many)
@@ -79,7 +79,7 @@ class AsyncSession(_Over[SessionWriter]):
         return self.sync.session_id
 
     async def subagent(self, agent_id: str | None = None) -> AsyncSession:
-        """Begin a subagent, with a log of its own in the same session."""
+        """Create a subagent of the session, with its own log."""
         return AsyncSession(await run_in_thread(self.sync.subagent, agent_id))
 
     async def __aenter__(self) -> Self:
@@ -91,7 +91,7 @@ class AsyncSession(_Over[SessionWriter]):
 
 
 class Opening:
-    """A session that is about to be opened: await it, or enter it with ``async with``."""
+    """A session to be opened: await it, or use ``async with``."""
 
     def __init__(self, begin: Callable[[], SessionWriter]) -> None:
         self._begin = begin
@@ -121,9 +121,9 @@ def _opening(
 
 
 class AsyncStore(_Over[Store]):
-    """The sessions of some homes, for an event loop; *sync* is the Store behind it.
+    """An asynchronous store; *sync* is its Store.
 
-    ``turnlog.aopen`` gives one. What has no method here can be asked of *sync* in a thread.
+    ``turnlog.aopen`` returns one. Call other methods of *sync* in a thread.
     """
 
     create = _opening(Store.create)
@@ -139,13 +139,13 @@ class AsyncStore(_Over[Store]):
     delete = _change(Store.delete)
 
     def read(self, text: str) -> AsyncIterator[Record]:
-        """Read the records of a session's whole thread, from the first to the last."""
-        return _Items(lambda: (each for _, each in self.sync.session(text).records()), _BATCH)
+        """Iterate over the records of a session's whole thread."""
+        return _Items(lambda: (record for _, record in self.sync.session(text).records()), _BATCH)
 
     def follow(self, text: str, *, from_start: bool = False) -> AsyncIterator[FollowedItem]:
-        """Return what is appended to a session and its subagents, as it happens, until cancelled.
+        """Iterate over what is appended to a session and its subagents, live, until cancelled.
 
-        With *from_start*, what is there already comes first.
+        *from_start* begins with the existing records.
         """
         stop = threading.Event()
         begin = partial(self.sync.follow, text, from_start=from_start, stop=stop)
@@ -155,7 +155,7 @@ class AsyncStore(_Over[Store]):
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Nothing is held open between calls."""
+        """Do nothing: a store holds nothing open between calls."""
 
 
 def aopen(root: str | os.PathLike[str] | None = None) -> AsyncStore:
@@ -164,9 +164,9 @@ def aopen(root: str | os.PathLike[str] | None = None) -> AsyncStore:
 
 
 class _Items(AsyncIterator[T]):
-    """What an iterator gives, *at_once* so many, in a thread; *stop* ends its waiting.
+    """Iterates in a thread, *at_once* items at a time; *stop* ends its waiting.
 
-    It is no asynchronous generator: those must be closed by whoever leaves them early.
+    Not an asynchronous generator: those have to be closed by a caller who leaves early.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class _Items(AsyncIterator[T]):
 
     async def __anext__(self) -> T:
         if not self._here:
-            # A thread of its own: those that wait for records must not keep others from writing.
+            # A limiter of its own: waiting for records must not block writers.
             apart = anyio.CapacityLimiter(1)
             try:
                 self._here.extend(await _asked(self._next, apart))

@@ -1,9 +1,7 @@
-"""Search: where something was said, called, answered or planned, in every session.
+"""Search the text of all sessions.
 
-    with store.index() as index:
-        search(index, 'retry tool:Bash since:7d', now=now, zone=zone)
-
-The document is the one that ``turnlog search`` prints with ``--json``.
+with store.index() as index:
+search(index, 'retry tool:Bash since:7d', now=now, zone=zone)
 """
 
 from __future__ import annotations
@@ -38,10 +36,10 @@ __all__ = [
 
 
 def narrow(query: SearchQuery, *nodes: Node) -> SearchQuery:
-    """Return the query for what meets *query* and each of *nodes*."""
+    """Return a query that matches *query* and all of *nodes*."""
     return SearchQuery(joined([*conjuncts(query.tree), *nodes]), query.notes)
 
 
 def has_words(query: SearchQuery) -> bool:
-    """Return whether the index can answer *query*; text without words is found by a scan."""
+    """Return whether *query* has words to look up; otherwise the texts are scanned."""
     return literal_of(query.tree) is None

@@ -1,7 +1,6 @@
-"""A session as a store gives it out: one that can be read, and kept, archived and deleted as well.
+"""A session of a store: it can be read, kept, archived and deleted.
 
-What is done is done by the functions of this room; here they have the session at hand. Whatever
-moves the session's files, it can be read through the same object afterwards.
+It stays readable after its files were moved.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from turnlog.sessions.session import Session
 
 
 class KeptSession(Session):
-    """A session of a store: it can be read, and kept, archived and deleted as well."""
+    """A session of a store: it can be read, kept, archived and deleted."""
 
     root: Path | None = None
-    """The root of the store that gave it out, which knows whether it is pinned."""
+    """The root of its store, whose journal has the pins."""
 
     @property
     def metadata(self) -> Metadata:
-        """What is known of the session: title, times, state, counts, whether it is pinned."""
+        """The title, times, state, counts and pin of the session."""
         found = super().metadata
         if self.root is None or found.id not in Journal.in_root(self.root).pins():
             return found
@@ -44,37 +43,37 @@ class KeptSession(Session):
 
     @property
     def is_at_home(self) -> bool:
-        """Whether its log lies in its home as its agent writes it."""
+        """Whether its log is in its home, and not compressed."""
         return not any(log.is_kept or log.compression for log in self.main_logs)
 
     def keep(self) -> KeepRun:
-        """Bring turnlog's own copies of all that belongs to it up to date."""
+        """Update turnlog's own copies of all its files."""
         return keep(self._homes(), sessions=frozenset({self.id, None}))
 
     def archive(self, *, remove: bool | None = None) -> Archived:
-        """Compress and prove all that belongs to it; *remove* the originals then.
+        """Compress and verify all its files, then *remove* the originals.
 
-        Unless it is said, they are removed from a flat store and stay everywhere else. Raises
-        LogLocked if the session is running. Doing it again finishes what was cut off.
+        By default they are removed from a flat store only. Raises LogLocked if the session is
+        running. Repeating an interrupted archive completes it.
         """
         done = archive(self, remove=remove)
         self._find_again()
         return done
 
     def unarchive(self) -> Unarchived:
-        """Put back what is gone of it, with the same bytes; it is archived no more."""
+        """Restore its files with the same bytes; it is no longer archived."""
         done = unarchive(self)
         self._find_again()
         return done
 
     def delete(self) -> Deletion:
-        """Move all that belongs to it to the trash; doing it again changes nothing."""
+        """Move all its files to the trash; doing it again changes nothing."""
         own = turnlog_home()
         terms = DeletionTerms(ASKED, datetime.now(UTC), load_grace(own))
         return delete_session(tuple(self._homes()), self.id, own=own, terms=terms)
 
     def refuse_if_archived(self) -> None:
-        """Raise if its log is no longer, or not as it is, to be written."""
+        """Raise UsageError if its log cannot be written: archived, or only a kept copy."""
         if any(log.is_kept for log in self.main_logs) and not self.is_archived:
             raise UsageError(
                 f"session {self.id} is gone from its home, and kept copies are never changed",
@@ -90,7 +89,7 @@ class KeptSession(Session):
         yield from dict.fromkeys(log.home for log in self.logs)
 
     def _find_again(self) -> None:
-        """Look where its logs lie now; what was read from where they lay is forgotten."""
+        """Find its logs again, and forget what was read from their old paths."""
         try:
             found = Session.find(self._homes(), self.id)
         except NotFound:

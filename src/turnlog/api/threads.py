@@ -1,4 +1,4 @@
-"""Work of the synchronous core, done in a thread and waited for, on asyncio and trio alike."""
+"""Run synchronous functions in a thread, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do *work* in a thread; whoever is cancelled meanwhile learns of it when the work is done.
+    """Run *work* in a thread; a cancelled caller waits until it is done.
 
-    What the thread does cannot be stopped. A caller who goes on too early would not know whether
-    it was done, and would read what is about to change.
+    A thread cannot be stopped, and the caller has to know the outcome.
     """
     bound = partial(work, *args, **kwargs)
     if not _in_asyncio():
         return await anyio.to_thread.run_sync(bound)
-    # A task's own cancel() knows no shields, so the work is another task's to wait for.
+    # Task.cancel() ignores shields, so another task waits for the work.
     task = asyncio.ensure_future(anyio.to_thread.run_sync(bound))
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
@@ -35,7 +34,7 @@ async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     if cancelled is None:
         return task.result()
     if not task.cancelled():
-        task.exception()  # Heard, though nobody is left to be told.
+        task.exception()  # Retrieved, or asyncio would log it.
     raise cancelled
 
 
