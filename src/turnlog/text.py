@@ -1,8 +1,7 @@
-"""Make text from a log harmless to display.
+"""Make text from a log safe to display.
 
 Logs contain whatever a tool printed: escape sequences that rewrite a terminal, bidi overrides that
-hide text, NULs. All output for people goes through here first. Pure functions that know nothing of
-terminals or HTML.
+hide text, NULs. All output for people goes through here first.
 """
 
 from __future__ import annotations
@@ -59,16 +58,16 @@ def inert_bytes(data: bytes, limit: int = 100) -> str:
 
 
 def utf8_safe(value: Any) -> Any:
-    """Return plain data with every text such that UTF-8 can hold it."""
+    """Return plain data with lone surrogates, which UTF-8 cannot hold, replaced."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode(errors="replace").decode()
     if isinstance(value, dict):
-        return {utf8_safe(key): utf8_safe(each) for key, each in value.items()}
-    return [utf8_safe(each) for each in value] if isinstance(value, list | tuple) else value
+        return {utf8_safe(key): utf8_safe(item) for key, item in value.items()}
+    return [utf8_safe(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _joins(found: re.Match[str]) -> bool:
-    """Return whether it is a joiner between two characters that can be joined."""
+    """Return whether *found* is a joiner between two characters that can be joined."""
     if found[0] not in _JOINERS:
         return False
     text, before, after = found.string, found.start() - 1, found.end()
@@ -88,6 +87,6 @@ def _visible(character: str) -> str:
 
 
 def one_line(text: str, most: int = 200) -> str:
-    """Write a text as one line of bounded length."""
+    """Return *text* on one line of at most *most* characters."""
     line = " ".join(text[: most * 8].split())
     return line if len(line) <= most else line[: most - 1] + "…"

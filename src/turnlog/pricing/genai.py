@@ -198,7 +198,7 @@ def _match(clause: Any) -> Match | None:
         return None
     for field, how in (("or_", "any"), ("and_", "all")):
         if hasattr(clause, field):
-            return [how, [_match(each) for each in getattr(clause, field)]]
+            return [how, [_match(part) for part in getattr(clause, field)]]
     for field, how in _CLAUSES.items():
         if hasattr(clause, field):
             text = getattr(clause, field)

@@ -41,7 +41,7 @@ _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
 
 
-# Types that lines of other dialects may have; None stands for lines with ``role``.
+# Types that lines of other dialects may have; None means lines with ``role``.
 _DIALECT_TYPES = frozenset({None, "user", "assistant", "tool_call", "tool_result"})
 
 

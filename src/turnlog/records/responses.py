@@ -127,7 +127,7 @@ class Responses:
 
     def settle(self) -> list[Response]:
         """Return every response once, in the order first seen."""
-        settled = [each for found in self.settle_by_name().values() for each in found]
+        settled = [one for found in self.settle_by_name().values() for one in found]
         _place_in_projects(settled)
         return settled
 

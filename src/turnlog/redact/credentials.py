@@ -151,5 +151,5 @@ def _is_strong(user: bytes, value: bytes) -> bool:
     if not user or user.isdigit() or b"/" in value or re.search(rb"\.\d", value):
         return False
     return looks_random(value) or all(
-        re.search(each, value) for each in (rb"[a-z]", rb"[A-Z]", rb"\d")
+        re.search(part, value) for part in (rb"[a-z]", rb"[A-Z]", rb"\d")
     )

@@ -119,7 +119,7 @@ def is_varied(value: bytes) -> bool:
 
 def is_mixed(value: bytes) -> bool:
     """Return whether a value of a known shape is varied, and not all lower case."""
-    return is_varied(value) and any(_kind(each) in "A0" for each in value)
+    return is_varied(value) and any(_kind(byte) in "A0" for byte in value)
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -147,7 +147,7 @@ def looks_random(value: bytes, shortest: int = 16) -> bool:
     value = _unescaped(value[:_LOOKED_AT])
     if len(value) < shortest or not has_variety(value):
         return False
-    kinds = [_kind(each) for each in value]
+    kinds = [_kind(byte) for byte in value]
     digits = kinds.count("0")
     if is_example(value) or is_uuid(value) or not value.isascii() or re.search(rb"\s", value):
         return False
@@ -176,7 +176,7 @@ def looks_chosen(value: bytes, *, is_quoted: bool, is_given: bool = False) -> bo
         return False
     if looks_random(value):
         return True
-    kinds = {_kind(each) for each in value}
+    kinds = {_kind(byte) for byte in value}
     if (
         _PATH.match(value)
         or _CALL.match(value)
@@ -208,7 +208,7 @@ def _are_random_letters(value: bytes) -> bool:
     """Return whether letters form no words: random capitals, or unusual letter pairs."""
     if len(value) < 8 or not value.isascii():
         return False
-    kinds = [_kind(each) for each in value]
+    kinds = [_kind(byte) for byte in value]
     changes = sum(a != b for a, b in pairwise(kinds)) / (len(kinds) - 1)
     if changes >= 2 * _FEWEST_CHANGES:
         return not _is_wordy(value)

@@ -35,7 +35,7 @@ _BETWEEN: Final = re.compile(
 )
 _FULL_LINE: Final = 40
 _NEAR: Final = 200
-_MIXED: Final = tuple(re.compile(each) for each in (rb"[a-z]", rb"[A-Z]", rb"[0-9]"))
+_MIXED: Final = tuple(re.compile(kind) for kind in (rb"[a-z]", rb"[A-Z]", rb"[0-9]"))
 _LAST: Final = re.compile(rb"(?:\s|\\{1,15}[nr])*(?!\d+\b)([A-Za-z0-9+/=]{1,11})(?=\s|\\|-|\Z)")
 _LINE_ENDS: Final = re.compile(rb"(?:\s|\\{1,15}[nr])*")
 
@@ -70,7 +70,7 @@ def _between_both(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
     further = [
         piece.span()
         for piece in _PIECE.finditer(data, pieces[-1][1] if pieces else start, stop)
-        if piece[2] is not None and all(each.search(piece[2]) for each in _MIXED)
+        if piece[2] is not None and all(kind.search(piece[2]) for kind in _MIXED)
     ]
     pieces += [(first, last) for first, last in further if last - first >= _FULL_LINE]
     if pieces:  # The last line is rarely a full one.

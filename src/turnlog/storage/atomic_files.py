@@ -37,9 +37,9 @@ _APPEND: Final = os.O_RDWR | os.O_APPEND | _BASE | _NOFOLLOW | _NONBLOCK
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BASE | _NOFOLLOW
 _FOLDER: Final = os.O_RDONLY | _BASE | getattr(os, "O_DIRECTORY", 0)
 NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
-"""What the system answers where there are no hard links."""
+"""Errors of file systems without hard links."""
 NEEDS_COPY: Final = frozenset((errno.EXDEV, *NO_LINKS))
-"""What a rename, or a link, answers where only a copy can help."""
+"""Errors of a rename or link after which only a copy helps."""
 _PREFIX, _SUFFIX = ".turnlog-", ".part"
 
 

@@ -147,7 +147,7 @@ def _read(path: Path, stub: _Stub) -> bytes:
     for _ in path.suffixes:  # A kept copy of a blob is compressed twice.
         data = _unpacked(data, most)
     if len(data) != stub.length or sha256(data).hexdigest() != stub.sha256:
-        raise _Unusable("was altered: its content is another")
+        raise _Unusable("was altered: its digest differs")
     return data
 
 
@@ -159,7 +159,7 @@ def _unpacked(data: bytes, most: int) -> bytes:
         from backports import zstd  # noqa: PLC0415 - As above.
 
     if not data.startswith(_MAGIC):
-        raise _Unusable("was altered: it is no blob")
+        raise _Unusable("was altered: it is not a blob")
     try:
         with zstd.ZstdFile(BytesIO(data), "rb") as file:
             return bytes(file.read(most + 1))

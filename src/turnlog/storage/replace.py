@@ -51,7 +51,7 @@ class Locked:
         self.fresh = path.with_name(f".{path.name}.repair-{stamp}")
 
     def keep_original(self) -> None:
-        """Give the log a second name; without hard links, copy it."""
+        """Hard-link the log under a second name, or copy it where links are unsupported."""
         try:
             os.link(self.path, self.original, follow_symlinks=False)
         except OSError as error:
