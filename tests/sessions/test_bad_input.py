@@ -299,7 +299,7 @@ def test_a_cycle_is_reported_and_cut_by_a_recovery(tmp_path, cli):
     home = make_home(tmp_path)
     ring(home)
     code, out, _ = cli("recover", ONE, "--home", home)
-    assert (code, "2 rings of parents" in out) == (1, True)
+    assert (code, "2 parent cycles" in out) == (1, True)
     for command in ("show", "info"):
         assert cli(command, ONE, "--home", home)[0] == 0
     code, out, _ = cli("info", ONE, "--home", home, "--json")

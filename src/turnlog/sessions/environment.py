@@ -51,7 +51,8 @@ def git_commit(cwd: Path) -> str | None:
     directory, target = head
     if not target.startswith("refs/"):
         return target or None
-    common = _common(directory)
+    named = _read(directory / "commondir")
+    common = (directory / named).resolve() if named else directory
     for place in (directory, common):
         found = _read(place / target)
         if found:
@@ -183,11 +184,6 @@ def _head(cwd: Path) -> tuple[Path, str] | None:
         return None
     head = _read(directory / "HEAD")
     return (directory, head.removeprefix("ref:").strip()) if head else None
-
-
-def _common(directory: Path) -> Path:
-    named = _read(directory / "commondir")
-    return (directory / named).resolve() if named else directory
 
 
 def _read(path: Path) -> str:

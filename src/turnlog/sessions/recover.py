@@ -406,7 +406,8 @@ def _refuse_older_tip(session: Session, found: Recovery) -> None:
         return
     relinked = Tree(_relinked(session, found)) if found.relinked else session.tree
     lines = _additions(found, relinked, _leaves(session.tree))
-    added = (Placed(_decoded(encode(line)), 0, 0) for line in lines)
+    decoded = (decode(encode(line)) for line in lines)
+    added = (Placed(record, 0, 0) for record in decoded if isinstance(record, Record))
     after = main_tip(Tree(chain(_relinked(session, found), added)))
     same = None if after is None else session.tree.by_uuid.get(after.uuid)
     if same is None or same.position < before.position:
@@ -425,12 +426,6 @@ def _relinked(session: Session, found: Recovery) -> Iterator[Placed]:
             record = structs.replace(record, parent_uuid=parents[record.uuid])
             item = item._replace(record=record)  # noqa: PLW2901 - The same item, relinked.
         yield item
-
-
-def _decoded(line: bytes) -> Record:
-    found = decode(line)
-    assert isinstance(found, Record)
-    return found
 
 
 def _relink(session: Session, links: list[Relink]) -> Path:

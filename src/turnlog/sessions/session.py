@@ -372,11 +372,8 @@ def _agents_next_to(main: LogFile, session_id: str) -> Iterator[LogFile]:
     """Return subagents' logs next to the main one; only their records name their session."""
     for log in find_logs(main.home):
         is_candidate = log.kind == "subagent" and log.session_id is None
-        if (
-            is_candidate
-            and log.project_key == main.project_key
-            and owner_in(log.path) == session_id
-        ):
+        is_here = log.project_key == main.project_key
+        if is_candidate and is_here and owner_in(log.path) == session_id:
             yield log
 
 
@@ -395,16 +392,15 @@ class LostSession(Session):
         for log in self.logs:
             for item in self.read(log):
                 seen.take(item.record)
-        seen_summary, life = seen.summary, seen.life
         summary = SessionSummary(
-            started_at=seen_summary.started_at,
-            last_active_at=seen_summary.last_active_at,
-            cwd=seen_summary.cwd,
-            git_branch=seen_summary.git_branch,
-            version=seen_summary.version,
-            models=seen_summary.models,
+            started_at=seen.summary.started_at,
+            last_active_at=seen.summary.last_active_at,
+            cwd=seen.summary.cwd,
+            git_branch=seen.summary.git_branch,
+            version=seen.summary.version,
+            models=seen.summary.models,
         )
-        return MetadataFold(summary=summary, life=life)
+        return MetadataFold(summary=summary, life=seen.life)
 
     @cached_property
     def tree(self) -> Tree:

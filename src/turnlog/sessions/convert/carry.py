@@ -13,7 +13,6 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast, get_args
 
 from turnlog.errors import NotSerialisable
@@ -112,8 +111,12 @@ class SourceLog:
     @property
     def damage(self) -> int:
         """The damaged ranges of the last read; in a day's log they may be another session's."""
-        days = (log.path for log in self.logs if log.kind == "day")
-        return self._damage + sum(map(_damage_in, days))
+        found = self._damage
+        for path in (log.path for log in self.logs if log.kind == "day"):
+            with read_log(path) as reader:
+                found += sum(not isinstance(item, Placed) for item in reader)
+                found += reader.pending is not None and reader.pending.record is None
+        return found
 
     def originals(self) -> Iterator[Original]:
         """Yield the log's lines in their original form."""
@@ -253,12 +256,6 @@ def origin_in(record: Record) -> CarryOrigin | None:
         fields.get("originalPlace") == "beside",
         record.cwd,
     )
-
-
-def _damage_in(path: Path) -> int:
-    with read_log(path) as reader:
-        found = sum(not isinstance(item, Placed) for item in reader)
-        return found + (reader.pending is not None and reader.pending.record is None)
 
 
 def _original(record: Record) -> Iterator[Original]:

@@ -20,7 +20,7 @@ from datetime import date, datetime
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
@@ -249,10 +249,9 @@ class _Conversion:
         self._layout = layout
         self._dialect = dialect
         self._main = SourceLog(session, session.main_logs)
-        seen = _look_over(self._main)
-        self._began_at, self._model = seen.began_at, seen.model
+        self._began_at, cwd, self._model = _look_over(self._main)
         named = None if project is None else str(_absolute(project))
-        self._cwd = named or seen.cwd or os.getcwd()
+        self._cwd = named or cwd or os.getcwd()
         origin = self._main.origin
         self._to = Destination(root, layout, origin, self._cwd, is_named=named is not None)
         self._path = self._to.log(self._began_at.date())
@@ -436,16 +435,8 @@ class _Counts(Struct):
         self.rewritten += carried.is_told
 
 
-class _SourceFacts(NamedTuple):
-    """What a conversion must know of a session beforehand."""
-
-    began_at: datetime
-    cwd: str | None
-    model: str | None
-
-
-def _look_over(source: SourceLog) -> _SourceFacts:
-    """Read as far as needed to find the session's start, directory and model."""
+def _look_over(source: SourceLog) -> tuple[datetime, str | None, str | None]:
+    """Return the session's start, directory and model, read from as little as needed."""
     began_at, cwd, model = None, source.origin.cwd, None
     for number, original in enumerate(source.originals()):
         record = original.record
@@ -461,7 +452,7 @@ def _look_over(source: SourceLog) -> _SourceFacts:
         model = model or (named if named and not named.startswith("<") else None)
         if began_at and cwd and model:
             break
-    return _SourceFacts(began_at or source.changed_at, cwd, model)
+    return began_at or source.changed_at, cwd, model
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:

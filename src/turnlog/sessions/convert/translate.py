@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID, uuid5
@@ -164,8 +163,9 @@ class ClaudeTranslator:
         if self._is_mine(record) and not record.is_meta:
             self._tip = placed["uuid"]
         placed["timestamp"] = iso(self._at)
-        given = {key: house[key] for key in _ALSO if key in house}
-        return placed | {key: value for key, value in given.items() if _fits(key, value)}
+        return placed | {
+            key: house[key] for key, types in _ALSO.items() if isinstance(house.get(key), types)
+        }
 
     def _parent(self, named: str | None) -> str | None:
         """Return the parent that a record names, if it exists, else the record before."""
@@ -230,35 +230,31 @@ class ClaudeTranslator:
         model, message_id = message.get("model"), message.get("id")
         self._model = model if isinstance(model, str) and model else self._model
         reason = message.get("stop_reason")
-        self._response = {
-            "id": message_id if isinstance(message_id, str) and message_id else self._message_id(),
-            "type": "message",
-            "role": "assistant",
-            "model": self._model,
+        self._response = self._new_response(message.get("usage")) | {
             "content": blocks,
             "stop_reason": reason if isinstance(reason, str) else None,
-            "stop_sequence": None,
-            "usage": _usage(message.get("usage")),
         }
+        if isinstance(message_id, str) and message_id:
+            self._response["id"] = message_id
         return self._response
 
     def _asking(self, block: Fields) -> Fields:
         """Return the message part of a tool call; consecutive calls belong to one response."""
-        response = self._response or {
-            "id": self._message_id(),
+        response = self._response or self._new_response(None)
+        self._response = response | {"content": [block], "stop_reason": "tool_use"}
+        return self._response
+
+    def _new_response(self, usage: Any) -> Fields:
+        return {
+            "id": f"msg_{self._made('/message').replace('-', '')}",
             "type": "message",
             "role": "assistant",
             "model": self._model,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": _usage(None),
+            "usage": _usage(usage),
         }
-        self._response = response | {"content": [block], "stop_reason": "tool_use"}
-        return self._response
-
-    def _message_id(self) -> str:
-        return f"msg_{self._made('/message').replace('-', '')}"
 
     def _blocks(self, message: Any) -> list[Fields]:
         """Return the blocks of a message that an API accepts."""
@@ -351,10 +347,6 @@ class NativeTranslator:
             self._tools.update((call.id, call.name) for call in record.calls)
 
 
-def _fits(key: str, value: Any) -> bool:
-    return isinstance(value, _ALSO[key])
-
-
 def _plain(blocks: list[Fields]) -> str | list[Fields]:
     """Return a single text as Claude Code writes prompts."""
     if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
@@ -374,10 +366,8 @@ def _answer_of(content: Any) -> str | list[Any]:
     """Return a tool's result as text, or as its blocks."""
     if isinstance(content, str):
         return content
-    if isinstance(content, list) and _are_blocks(content):
+    if isinstance(content, list) and all(
+        isinstance(each, dict) and each.get("type") in _ANSWERS for each in content
+    ):
         return content
     return "" if content is None else json.dumps(content, ensure_ascii=False)
-
-
-def _are_blocks(content: Iterable[Any]) -> bool:
-    return all(isinstance(each, dict) and each.get("type") in _ANSWERS for each in content)

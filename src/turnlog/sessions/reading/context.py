@@ -241,7 +241,8 @@ def _kept(tree: Tree, metadata: dict[str, Any]) -> tuple[list[Node], list[str], 
 
 
 def _summaries(tree: Tree, read: Read, thread: list[Node]) -> Iterator[_Cut]:
-    by_turnlog = min((_place(each) for each in tree.loose if _is_mark(each)), default=None)
+    marks = (_place(each) for each in tree.loose if isinstance(each.record, Format))
+    by_turnlog = min(marks, default=None)
     for placed in tree.loose:
         if isinstance(placed.record, Summary):
             own = by_turnlog is not None and by_turnlog < _place(placed)
@@ -300,10 +301,6 @@ def _reach(
 
 def _index(thread: list[Node], uuid: str) -> int | None:
     return next((index for index, node in enumerate(thread) if node.uuid == uuid), None)
-
-
-def _is_mark(placed: Placed) -> bool:
-    return isinstance(placed.record, Format)
 
 
 def _place(placed: Placed) -> tuple[int, int]:

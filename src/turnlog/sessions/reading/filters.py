@@ -90,7 +90,7 @@ def between(since: datetime | None = None, until: datetime | None = None) -> Rec
     for at in (since, until):
         if at is not None and at.tzinfo is None:
             raise UsageError(
-                f"{at.isoformat()} does not say in which time zone",
+                f"{at.isoformat()} has no time zone",
                 hint="give an aware datetime, such as datetime(2026, 1, 1, tzinfo=UTC)",
             )
     if since is None and until is None:
@@ -142,7 +142,7 @@ def _with_blocks(record: Spoken, rest: tuple[Any, ...]) -> Record:
     holder = fields["message"] if isinstance(fields.get("message"), dict) else fields
     content = holder.get("content")
     if isinstance(content, list):
-        holder["content"] = [each for each in content if not _names_tool(_type_of(each))]
+        holder["content"] = [each for each in content if not _is_tool_json(each)]
         fields.pop("toolUseResult", None)
         try:
             made = decode(encode(fields))
@@ -162,14 +162,10 @@ def _is_blank(block: Any) -> bool:
 
 def _is_tool(block: Any) -> bool:
     if isinstance(block, UnknownBlock):
-        return _names_tool(block.type)
+        return block.type.endswith(_TOOL_BLOCKS)
     return isinstance(block, CallBlock | ResultBlock)
 
 
-def _names_tool(kind: str) -> bool:
-    return kind.endswith(_TOOL_BLOCKS)
-
-
-def _type_of(block: Any) -> str:
+def _is_tool_json(block: Any) -> bool:
     kind = block.get("type") if isinstance(block, dict) else None
-    return kind if isinstance(kind, str) else ""
+    return isinstance(kind, str) and kind.endswith(_TOOL_BLOCKS)

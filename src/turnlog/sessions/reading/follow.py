@@ -162,7 +162,8 @@ class _FollowedLog:
             self._again, self._seen = self._seen + self._again, Counter()
             self._past_bytes = 0
             return True
-        mark = _mark_of(item)
+        # All that must be remembered of an item.
+        mark = hash(item.record.raw if isinstance(item, Placed) else (item.reason, item.length))
         self._seen[mark] += 1
         if self._again[mark] > 0:
             self._again[mark] -= 1
@@ -176,13 +177,6 @@ class _FollowedLog:
         if heads_a_log(item.record):
             return False
         return (session_of(item.record) or anonymous_id(self._log)) == self._session_id
-
-
-def _mark_of(item: Placed | Damage) -> int:
-    """Return the identity of an item, all that must be remembered of it."""
-    if isinstance(item, Placed):
-        return hash(item.record.raw)
-    return hash((item.reason, item.length))
 
 
 def _subagent_log(main: LogFile, path: Path) -> LogFile:

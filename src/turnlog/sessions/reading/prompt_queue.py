@@ -65,16 +65,13 @@ class Queue(Struct):
                     self._numbers.setdefault(text, deque()).append(self._count)
                     self._count += 1
             case "dequeue" | "remove" if self._waiting:
-                self._leave(text_in(record.content))
+                text = text_in(record.content)
+                if not self._numbers.get(text):  # Otherwise the first of all leaves.
+                    text = next(iter(self._waiting.values())).text
+                del self._waiting[self._numbers[text].popleft()]
             case "popAll":
                 self._waiting.clear()
                 self._numbers.clear()
-
-    def _leave(self, text: str) -> None:
-        """Remove the first prompt with this *text*, else the first of all."""
-        if not self._numbers.get(text):
-            text = next(iter(self._waiting.values())).text
-        del self._waiting[self._numbers[text].popleft()]
 
 
 def queued_in(paths: Iterable[Path], session_id: str) -> list[QueuedPrompt]:

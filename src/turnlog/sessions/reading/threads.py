@@ -39,8 +39,7 @@ def main_thread(tree: Tree, *, bridged: bool = True) -> list[Node]:
         path.append(node)
         if node.uuid in gaps:
             break
-    path.reverse()
-    return with_parallel(tree, path)
+    return with_parallel(tree, path[::-1])
 
 
 def whole_thread(tree: Tree, tip: Node | None = None) -> list[Node]:
@@ -48,9 +47,7 @@ def whole_thread(tree: Tree, tip: Node | None = None) -> list[Node]:
     tip = tip or main_tip(tree)
     if tip is None:
         return []
-    path = list(across_boundaries(tree, tip))
-    path.reverse()
-    return with_parallel(tree, path)
+    return with_parallel(tree, list(across_boundaries(tree, tip))[::-1])
 
 
 def main_tip(tree: Tree) -> Node | None:
@@ -209,7 +206,10 @@ class Parallel:
         }
         results = [node for node in hanging.values() if node.parent_uuid in uuids]
         results += self._strays(results, hanging.values(), uuids)
-        found = sorted(siblings, key=_when) + sorted(results, key=_when)
+        found = [
+            *sorted(siblings, key=lambda node: node.timestamp),
+            *sorted(results, key=lambda node: node.timestamp),
+        ]
         self.taken.update(node.uuid for node in found)
         return found
 
@@ -231,10 +231,6 @@ class Parallel:
             ):
                 answered.update(node.results)
                 yield node
-
-
-def _when(node: Node) -> str:
-    return node.timestamp
 
 
 class Branch(Struct, frozen=True):

@@ -17,7 +17,7 @@ offset when needed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -235,26 +235,29 @@ class Tree:
     def _bridge_cycles(self, firsts: set[int]) -> None:
         """Link the first record of every cycle to the record before it, if not a descendant."""
         before: dict[tuple[bool, str | None], Node] = {}
-        above: dict[int, Node] = {}  # Shortcuts to an ancestor, so that no path is climbed twice.
+        roots: dict[str, Node] = {}
         for node in self.nodes:
             writer = (node.is_sidechain, node.agent_id)
             if node.position in firsts:
                 earlier = before.get(writer)
-                if earlier is not None and _root_of(earlier, above) is not node:
+                if earlier is not None and _root_of(earlier, _parent, roots) is not node:
                     node.parent = earlier
                 named = node.parent_uuid or ""
                 self.gaps.append(Gap(node, named, GapReason.CYCLE, node.parent))
             before[writer] = node
 
 
-def _root_of(node: Node, above: dict[int, Node]) -> Node:
-    """Return the root above *node*, and store in *above* how to get there."""
+def _parent(node: Node) -> Node | None:
+    return node.parent
+
+
+def _root_of(node: Node, above: Callable[[Node], Node | None], known: dict[str, Node]) -> Node:
+    """Return the first record above *node*; *known* shortens the paths for later calls."""
     path = []
-    while (higher := above.get(node.position, node.parent)) is not None:
+    while (higher := known.get(node.uuid) or above(node)) is not None:
         path.append(node)
         node = higher
-    for each in path:
-        above[each.position] = node
+    known.update((each.uuid, node) for each in path)
     return node
 
 
@@ -336,7 +339,7 @@ def find_record(tree: Tree, text: str) -> Node:
     if not named:
         raise NotFound(
             f"no record's uuid begins with {text[:80]!r}",
-            hint="turnlog show SESSION --json tells the uuid of every record",
+            hint="turnlog show SESSION --json prints the uuid of every record",
         )
     if len(named) > 1:
         more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
@@ -377,13 +380,15 @@ class Lineage:
         _check(depth)
         nodes: list[Node] = []
         gaps: list[Gap] = []
-        for each in self._upwards(node):
+        above: Node | None = node
+        while above is not None:
             if depth is not None and len(nodes) > depth:
                 return Ancestry(nodes[::-1], gaps, is_cut=True)
             # The gap above the last one shown was not crossed.
             if nodes and nodes[-1].uuid in self.gaps:
                 gaps.append(self.gaps[nodes[-1].uuid])
-            nodes.append(each)
+            nodes.append(above)
+            above = self.above(above)
         top = self.gaps.get(nodes[-1].uuid)
         return Ancestry(nodes[::-1], [*gaps, top] if top else gaps, is_cut=False)
 
@@ -406,12 +411,6 @@ class Lineage:
             waiting += (Descendant(each, step.depth + 1) for each in reversed(below))
         return Descent(steps, gaps, is_cut)
 
-    def _upwards(self, node: Node) -> Iterator[Node]:
-        above: Node | None = node
-        while above is not None:
-            yield above
-            above = self.above(above)
-
     def _link(self, node: Node, named: str) -> None:
         """Link *node*, where a compaction cut the thread, to what it names."""
         target = self.tree.summarised(node)
@@ -419,22 +418,13 @@ class Lineage:
             self.gaps[node.uuid] = Gap(node, named, GapReason.MISSING, target)
         if target is None:
             return
-        if self._root(target) is node:
+        if _root_of(target, self.above, self._higher) is node:
             self.gaps[node.uuid] = Gap(node, named, GapReason.CYCLE, None)
             return
         self._summarised[node.uuid] = target
         self._went_on[target.uuid].append(node)
 
-    def _root(self, node: Node) -> Node:
-        """Return the first record above *node*, shortening the paths for later calls."""
-        path = []
-        while (above := self._higher.get(node.uuid) or self.above(node)) is not None:
-            path.append(node)
-            node = above
-        self._higher.update((each.uuid, node) for each in path)
-        return node
-
 
 def _check(depth: int | None) -> None:
     if depth is not None and depth < 0:
-        raise UsageError(f"a depth of {depth} leads nowhere", hint="give 0 or more steps")
+        raise UsageError(f"invalid depth: {depth}", hint="give 0 or more steps")

@@ -15,7 +15,6 @@ import ntpath
 import os
 import posixpath
 import re
-from collections.abc import Iterator
 from datetime import datetime
 from types import ModuleType
 from typing import Any, Final
@@ -167,7 +166,7 @@ class FileTraces(Struct):
         self, path: str, tool: str, record: Linked, agent_id: str | None, result: Any
     ) -> None:
         hunks = result.get("structuredPatch") if result else None
-        patch = _patch(hunks)
+        patch = "".join(map(_hunk, hunks)) if isinstance(hunks, list) else ""
         lines = patch.splitlines()
         content = text_of(result.get("content")) if result else None
         if not lines and content is not None:  # A new file has no patch: all of it was added.
@@ -252,23 +251,13 @@ def _kept(value: Any) -> Kept:
     return Kept(name=name, number=number, kept_at=kept_at)
 
 
-def _patch(hunks: Any) -> str:
-    """Return the hunks of a result in unified diff format, without the header."""
-    return "".join(_hunk(hunk) for hunk in hunks) if isinstance(hunks, list) else ""
-
-
 def _hunk(hunk: Any) -> str:
+    """Return a hunk of a result in unified diff format."""
     lines = hunk.get("lines") if isinstance(hunk, dict) else None
     if not isinstance(lines, list):
         return ""
-    numbers = [_count(hunk.get(key)) for key in ("oldStart", "oldLines", "newStart", "newLines")]
+    values = [hunk.get(key) for key in ("oldStart", "oldLines", "newStart", "newLines")]
+    numbers = [value if isinstance(value, int) else 0 for value in values]
     head = "@@ -{},{} +{},{} @@\n".format(*numbers)
-    return head + "".join(f"{line}\n" for line in _texts(lines))
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _texts(values: list[Any]) -> Iterator[str]:
-    return (text for text in map(text_of, values) if text is not None)
+    texts = (text for text in map(text_of, lines) if text is not None)
+    return head + "".join(f"{text}\n" for text in texts)

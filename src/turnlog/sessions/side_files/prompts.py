@@ -88,26 +88,23 @@ def find_prompts(
         for number, found in enumerate(_all(homes, tally, [] if problems is None else problems))
         if _fits(found, project, session, text) and is_between(found.at, since, until)
     )
-    counted = _counted(wanted, tally)
+
+    def counted() -> Iterator[tuple[datetime, int, Prompt]]:
+        for each in wanted:
+            tally.found += 1
+            yield each
+
     # The number breaks ties: of two prompts with equal timestamps the later one is newer.
     if limit is None:
-        page = sorted(counted, key=lambda each: each[:2], reverse=True)
+        page = sorted(counted(), key=lambda each: each[:2], reverse=True)
     else:
-        page = nlargest(offset + limit, counted, key=lambda each: each[:2])
+        page = nlargest(offset + limit, counted(), key=lambda each: each[:2])
     return PromptPage(
         prompts=[found for _, _, found in page[offset:]],
         total=tally.found,
         damaged=tally.damaged,
         odd=tally.odd,
     )
-
-
-def _counted(
-    wanted: Iterable[tuple[datetime, int, Prompt]], tally: _Tally
-) -> Iterator[tuple[datetime, int, Prompt]]:
-    for each in wanted:
-        tally.found += 1
-        yield each
 
 
 def _all(homes: Iterable[Home], tally: _Tally, problems: list[Problem]) -> Iterator[Prompt]:
@@ -158,7 +155,8 @@ def _pasted(value: Any) -> Iterator[Pasted]:
 def _fits(
     found: Prompt, project: str | os.PathLike[str] | None, session: str | None, text: str | None
 ) -> bool:
-    if project is not None and not _is_in(found.project, os.fspath(project)):
+    place = whole_path(found.project, None) if found.project else None
+    if project is not None and not is_within(place, expand_path(os.fspath(project))):
         return False
     if session is not None and not (found.session_id or "").startswith(session or "\0"):
         return False
@@ -167,7 +165,3 @@ def _fits(
     needle = text.casefold()
     pasted = (each.text or "" for each in found.pasted)
     return any(needle in each.casefold() for each in (found.text, *pasted))
-
-
-def _is_in(place: str | None, project: str) -> bool:
-    return is_within(whole_path(place, None) if place else None, expand_path(project))

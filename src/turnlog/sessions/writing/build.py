@@ -19,7 +19,8 @@ Block = Mapping[str, Any]
 
 def user(content: str | Iterable[Block]) -> Fields:
     """Return a human's prompt."""
-    return {"type": "user", "message": {"role": "user", "content": _content(content)}}
+    words = content if isinstance(content, str) else _blocks(content)
+    return {"type": "user", "message": {"role": "user", "content": words}}
 
 
 def assistant(
@@ -113,10 +114,6 @@ def call(name: str, asked: Mapping[str, Any], *, call_id: str | None = None) -> 
             hint='such as {"command": "ls"}',
         )
     return {"type": "tool_use", "id": made, "name": _text(name), "input": dict(asked)}
-
-
-def _content(content: str | Iterable[Block]) -> str | list[Fields]:
-    return content if isinstance(content, str) else _blocks(content)
 
 
 def _blocks(content: Iterable[Block]) -> list[Fields]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 from uuid import uuid4
 
@@ -32,13 +33,18 @@ _BATCH: Final = 200
 def fork_records(
     session: Session, at: str | None = None, *, for_claude: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Return the records of a fork of *session* at the record *at*, or at its newest tip.
+    """Yield the records of a fork of *session* at the record *at*, or at its newest tip.
 
     *for_claude* translates records of other dialects to Claude Code's.
     """
     nodes = thread_to(session, at)
     renamed = {node.uuid: str(uuid4()) for node in nodes}
-    translator = _translator(session)
+    translator = ClaudeTranslator(
+        session_id="",
+        former_id=session.id,
+        cwd=session.summary.cwd or os.getcwd(),
+        began_at=session.summary.started_at or datetime.now(UTC),
+    )
     for node, record in session.records(nodes):
         copied = record.fields
         if record.dialect == "claude":
@@ -65,14 +71,13 @@ def fork(session: Session, into: SessionWriter, at: str | None = None) -> int:
     It is the thread that ends in the record *at*, a uuid prefix, or in the newest tip.
     """
     count = 0
-    batch: list[dict[str, Any]] = []
-    for fields in fork_records(session, at, for_claude=into.dialect == "claude"):
-        batch.append(fields)
-        count += 1
-        if len(batch) == _BATCH:
-            into.append_many(batch)
-            batch = []
-    into.append_many(batch)
+    records = fork_records(session, at, for_claude=into.dialect == "claude")
+    while True:
+        batch = list(islice(records, _BATCH))
+        into.append_many(batch)
+        count += len(batch)
+        if len(batch) < _BATCH:
+            break
     title = session.summary.title
     if title:
         into.append({"type": "custom-title", "customTitle": f"{title} (fork)"})
@@ -85,12 +90,6 @@ def thread_to(session: Session, at: str | None) -> list[Node]:
     tip = find_record(tree, at) if at is not None else None
     nodes = [node for node in whole_thread(tree, tip) if node.type in _COPIED]
     return sorted(nodes, key=lambda node: node.position)
-
-
-def _translator(session: Session) -> ClaudeTranslator:
-    began_at = session.summary.started_at or datetime.now(UTC)
-    cwd = session.summary.cwd or os.getcwd()
-    return ClaudeTranslator(session_id="", former_id=session.id, cwd=cwd, began_at=began_at)
 
 
 def _link(node: Node, named: str, renamed: dict[str, str]) -> str | None:

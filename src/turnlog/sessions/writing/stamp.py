@@ -73,18 +73,21 @@ class RecordStamper:
                 f"a {type(record).__name__} is not a record",
                 hint="turnlog.build makes records, as in build.user(text)",
             )
-        fields = (
-            record.fields or _fields_without_line(record)
-            if isinstance(record, Record)
-            else dict(record)
-        )
-        fields = _with_uuids_as_text(fields)
+        if isinstance(record, Record):  # Without fields, it was never a line.
+            fields = _with_uuids_as_text(record.fields or loads(encode(record)))
+        else:
+            fields = _with_uuids_as_text(record)
         kind = fields.get("type")
         if not isinstance(kind, str) or not kind:
             raise UsageError("a record needs a type", hint='such as {"type": "user", …}')
-        self._check_session(fields)
-        if fields.get("sessionId", "") is None:
+        named = fields.get("sessionId", self.session_id)
+        if named is None:
             del fields["sessionId"]
+        elif named != self.session_id:
+            raise UsageError(
+                f"a record of session {named} does not belong to session {self.session_id}",
+                hint="leave sessionId out, or fork the other session",
+            )
         if self.dialect != "claude":
             # The log's dialect has no parents: records it cannot hold follow the one before, too.
             fields = {key: value for key, value in fields.items() if key not in _LINKS}
@@ -153,20 +156,6 @@ class RecordStamper:
         if isinstance(name, str) and isinstance(call_id, str):
             self._tools[call_id] = name
         return placed
-
-    def _check_session(self, fields: Mapping[str, Any]) -> None:
-        named = fields.get("sessionId")
-        if named is not None and named != self.session_id:
-            raise UsageError(
-                f"a record of session {named} does not belong to session {self.session_id}",
-                hint="leave sessionId out, or fork the other session",
-            )
-
-
-def _fields_without_line(record: Record) -> Fields:
-    """Return the fields of a record that was never a line."""
-    found: Fields = loads(encode(record))
-    return found
 
 
 def names_itself(record: Record | Mapping[str, Any]) -> bool:

@@ -121,7 +121,7 @@ class StreamedMessage:
     def add_text(self, words: str) -> None:
         """Add a piece of text, for programs that have nothing else."""
         if not isinstance(words, str):
-            raise UsageError(f"a {type(words).__name__} is no text", hint="decode it first")
+            raise UsageError(f"a {type(words).__name__} is not text", hint="decode it first")
         last = max(self._blocks, default=None)
         if last is None or self._blocks[last].type != "text":
             last = (last[0], last[1] + 1) if last else (0, 0)

@@ -252,8 +252,8 @@ class SessionWriter(Shared):
         """Record the end, if anything was written, and close the log; then *archive* it."""
         if archive and self.archive_with is None:
             raise UsageError(
-                f"nobody told this writer how to archive session {self.session_id}",
-                hint="close it, then archive the session that a store gives out",
+                f"this writer of session {self.session_id} cannot archive it",
+                hint="close it, then archive the session with a store",
             )
         if not self._closed:
             try:
@@ -312,7 +312,8 @@ class SessionWriter(Shared):
                         if named and (uuid in fresh or self._has(uuid)):
                             continue
                         fresh.add(uuid)
-                        tip = uuid if self._is_in_tree(line) else tip
+                        if line["type"] in TREE_TYPES or self.dialect != "claude":
+                            tip = uuid  # The next record follows it.
                     written.append(line)
             return written
 
@@ -402,10 +403,6 @@ class SessionWriter(Shared):
         self._take_news(news)
         return lines
 
-    def _is_in_tree(self, line: dict[str, Any]) -> bool:
-        """Return whether the next record follows *line*, if that is written."""
-        return line["type"] in TREE_TYPES or self.dialect != "claude"
-
     def _has(self, uuid: str) -> bool:
         if self._uuids is None:  # Not needed so far: most callers leave uuids to us.
             self._uuids = {each for path in self._logs() for each in self._uuids_in(path)}
@@ -443,7 +440,8 @@ class SessionWriter(Shared):
         self._is_reading = True
         for item in news.items:
             if isinstance(item, Placed) and self._is_mine(item.record):
-                self._take(item.record)
+                self._see(item.record)
+                self._fold(item.record)
         self._is_reading = False
 
     def _forget(self) -> None:
@@ -463,10 +461,6 @@ class SessionWriter(Shared):
             record = decode(line)
             if isinstance(record, Record):
                 self._fold(record)
-
-    def _take(self, record: Record) -> None:
-        self._see(record)
-        self._fold(record)
 
     def _fold(self, record: Record) -> None:
         for fold in self._folds.values():
