@@ -155,10 +155,10 @@ def _kill_one(homes: Homes, rng: random.Random, usual: float) -> None:
 
 def _refresh_in_two(homes: Homes, stage: str) -> None:
     """Refresh in small batches, with a reading process: there is more to be caught in."""
-    from turnlog.index.refresh import log_reader, parallel
+    from turnlog.index.refresh import log_reader
 
-    parallel._WORTH_A_CHILD_BYTES = 0  # noqa: SLF001 - As a larger tree would be.
-    parallel._MESSAGE_TEXT_BYTES = 1  # noqa: SLF001
+    log_reader._WORTH_A_CHILD_BYTES = 0  # noqa: SLF001 - As a larger tree would be.
+    log_reader._MESSAGE_TEXT_BYTES = 1  # noqa: SLF001
     log_reader._CHUNK_LINES = 4  # noqa: SLF001
     refresh(homes, stage=stage)
 

@@ -25,7 +25,6 @@ HEAVY = (
     "logging",
     "rich",
     "turnlog.index.side_files",
-    "turnlog.index.refresh.parallel",
     "turnlog.index.processes",
     "turnlog.formats.kept_copies",
     "turnlog.formats.walk",

@@ -21,10 +21,10 @@ import pytest
 from index.homes import SESSIONS, answered, flipped, lines, log_path, made_tree, own_index, rebuilt
 from index.rows import differences, rows_of
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
-from turnlog.index import database, freshness
+from turnlog.index import database, freshness, processes
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path, is_broken, open_for_reading
-from turnlog.index.refresh import parallel
+from turnlog.index.refresh import log_reader
 from turnlog.index.refresh.refresh import refresh
 
 
@@ -58,8 +58,8 @@ def ended(child: int) -> int:
 
 def refresh_in_two(homes, stage="text") -> None:
     """Refresh with a child that reads, however little there is to read. To be called in a fork."""
-    parallel._WORTH_A_CHILD_BYTES = 0
-    parallel.processors = lambda: 2
+    log_reader._WORTH_A_CHILD_BYTES = 0
+    processes.processors = lambda: 2
     sys.modules["turnlog.index.refresh.refresh"]._LITTLE_BYTES = 0
     refresh(homes, stage=stage)
 

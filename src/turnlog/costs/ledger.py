@@ -20,7 +20,7 @@ from turnlog.catalog.names import resolve_key, whole_name
 from turnlog.catalog.period import Period
 from turnlog.costs.usage import TracedResponse, UsageScan, UsageSource
 from turnlog.errors import UsageError
-from turnlog.index.usage.scan import SkippedUsage
+from turnlog.index.usage.entries import SkippedUsage
 from turnlog.pricing.cost import Bill, Mode, Prices
 from turnlog.pricing.money import total_usd
 from turnlog.pricing.rates import Unpriced

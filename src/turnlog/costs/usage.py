@@ -34,8 +34,8 @@ from turnlog.index.ids import (
     microseconds,
 )
 from turnlog.index.processes import Children, can_fork, processors, share_out
-from turnlog.index.usage.entries import SELECT, usage_entry_of
-from turnlog.index.usage.scan import LogScan, SkippedUsage
+from turnlog.index.usage.entries import SELECT, SkippedUsage, usage_entry_of
+from turnlog.index.usage.scan import LogScan
 from turnlog.records.responses import Response, ResponseGroup, Responses, by_response
 from turnlog.records.usage import Counters
 from turnlog.records.usage_entries import UsageEntry
@@ -433,7 +433,7 @@ def scan_logs(logs: Iterable[LogFile], *, workers: int = 1) -> UsageScan:
         for message in _scan_share(share):
             _add(message, scan, folded)
     responses = folded.drain()
-    entries = scan.told - folded.synthetic
+    entries = scan.count - folded.synthetic
     return UsageScan(
         responses=responses,
         skipped=scan.skipped,
@@ -462,7 +462,7 @@ class _Share(Struct, array_like=True):
 def _scan(logs: Iterable[LogFile]) -> tuple[LogScan, Responses]:
     scan, folded = LogScan(), Responses()
     for log in logs:
-        for entry in scan.sightings(log):
+        for entry in scan.entries(log):
             folded.take(entry)
     return scan, folded
 
@@ -475,7 +475,7 @@ def _scan_share(logs: Iterable[LogFile]) -> Iterator[bytes]:
         scan.skipped,
         scan.logs,
         scan.size_bytes,
-        scan.told,
+        scan.count,
         folded.synthetic,
         scan.pending,
     )
@@ -490,7 +490,7 @@ def _add(message: bytes, scan: LogScan, folded: Responses) -> None:
     scan.skipped += share.skipped
     scan.logs += share.logs
     scan.size_bytes += share.size_bytes
-    scan.told += share.told
+    scan.count += share.told
     scan.pending += share.pending
     folded.synthetic += share.synthetic
 

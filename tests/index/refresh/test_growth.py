@@ -31,7 +31,7 @@ from index.rows import differences, rows_of
 from strategies import untidy_logs
 from turnlog.formats import find_homes
 from turnlog.index.database import open_for_reading
-from turnlog.index.refresh import log_reader, log_state, text_ids
+from turnlog.index.refresh import log_reader, log_state, writer
 from turnlog.index.refresh import refresh as refreshing
 from turnlog.index.refresh.refresh import refresh
 
@@ -202,7 +202,7 @@ def test_a_log_of_several_chunks_whose_usage_was_read_before(tmp_path, monkeypat
 
 
 def test_a_crowded_second_runs_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_ids, "_SECONDS_AHEAD", 1)
+    monkeypatch.setattr(writer, "_SECONDS_AHEAD", 1)
     with own_index(tmp_path / "own"):
         homes = made_home(tmp_path / "home")
         for turn in range(4):

@@ -18,13 +18,13 @@ from records.samples import CLAUDE
 from strategies import good_lines, good_records, json_values, spoiled, spoiled_lines, to_line, words
 from turnlog.formats import Home, LogFile, find_everywhere, find_homes
 from turnlog.index.ids import long_uuid, microseconds, short_uuid
-from turnlog.index.refresh.chunks import ChunkUsage, Work
-from turnlog.index.refresh.line_decoder import fast_line, found_in_record
+from turnlog.index.refresh.chunks import Work
+from turnlog.index.refresh.line_decoder import facts_of, fast_line
 from turnlog.index.refresh.log_reader import LogReading
-from turnlog.index.refresh.log_state import LogState, OpenCall, Passing, take_record, unpacked
+from turnlog.index.refresh.log_state import LineRun, LogState, OpenCall, fold_record, unpacked
 from turnlog.index.refresh.rows import ChunkRows
 from turnlog.index.texts import as_indexed
-from turnlog.index.usage.scan import UsageLines, needles_of
+from turnlog.index.usage.scan import ChunkUsage, UsageLines, needles_of
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.dates import instant
@@ -55,16 +55,16 @@ def check_line(data: bytes) -> bool:
         return False
     record = decode(data)
     assert isinstance(record, Record)
-    found = found_in_record(record)
+    found = facts_of(record)
     fast, slow = ChunkRows(LogState(), 1), ChunkRows(LogState(), 1)
     for rows in (fast, slow):  # Calls that both may answer.
         for number, call_id in enumerate(("t1", "t2")):
             rows.folded.wait_for(call_id, OpenCall(number, 0, 1))
-    asks = fast.remember_line(line, instant(line.timestamp), 7, len(data), "s")
-    slow.remember(found, 7, len(data), "s")
+    asks = fast.add_line(line, instant(line.timestamp), 7, len(data), "s")
+    slow.add(found, 7, len(data), "s")
     assert rows_of(fast) == rows_of(slow)
     assert fast.folded == slow.folded
-    assert asks == any(asked.tool in SUBAGENT_TOOLS for asked in found.asked)
+    assert asks == any(asked.tool in SUBAGENT_TOOLS for asked in found.calls)
     return True
 
 
@@ -197,7 +197,7 @@ def slow_folds(log: LogFile) -> tuple[LogState, list[UsageEntry]]:
                 session = item.record.session_id
                 if "" in folded.sessions:
                     folded.sessions[session] = folded.sessions.pop("")
-            take_record(folded, session or "", item.record, item.offset)
+            fold_record(folded, session or "", item.record, item.offset)
             traces.see(item)
     for offset, data in _lines(log.path.read_bytes()):
         if any(needle in data for needle in needles_of(log.layout)):
@@ -226,7 +226,7 @@ def check_folds(log: LogFile) -> None:
     assert fast.traces == unpacked(slow.packed()).traces
     usage = ChunkUsage(Work(1, log, 1, 0, 0, None))
     for each in sightings:
-        usage.take(each)
+        usage.add(each)
     if last.start == 0:
         assert sorted(last.sightings) == sorted(usage.rows())
 
@@ -248,14 +248,14 @@ def test_folds_and_sightings_of_made_logs_are_those_of_their_records(tmp_path_fa
 def test_lines_that_pass_together_are_those_that_pass_one_by_one(groups):
     together, alone = MetadataFold(), MetadataFold()
     for group in groups:
-        passing = Passing()
+        passing = LineRun()
         for record in group:
             data = to_line(record)
             line = fast_line(data)
             if line is not None:
-                passing.take(line, instant(line.timestamp))
+                passing.add(line, instant(line.timestamp))
                 alone.take(decode(data))
-        passing.into(together)
+        passing.fold_into(together)
     assert together == alone
 
 

@@ -14,8 +14,9 @@ import pytest
 from index.homes import made_tree, own_index, rebuilt
 from index.rows import differences, rows_of
 from turnlog.formats import find_homes
+from turnlog.index import processes
 from turnlog.index.database import index_path
-from turnlog.index.refresh import parallel
+from turnlog.index.refresh import log_reader
 from turnlog.index.refresh.refresh import refresh
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are forked on Linux only")
@@ -30,10 +31,10 @@ def tree(tmp_path_factory):
 @pytest.fixture
 def children(tmp_path, monkeypatch):
     """Read with children, in small chunks, messages and transactions, however little there is."""
-    monkeypatch.setattr(parallel, "_WORTH_A_CHILD_BYTES", 0)
-    monkeypatch.setattr(parallel, "_MESSAGE_TEXT_BYTES", 2_000)
-    monkeypatch.setattr(parallel, "can_fork", lambda: True)
-    monkeypatch.setattr(parallel, "processors", lambda: 3)
+    monkeypatch.setattr(log_reader, "_WORTH_A_CHILD_BYTES", 0)
+    monkeypatch.setattr(log_reader, "_MESSAGE_TEXT_BYTES", 2_000)
+    monkeypatch.setattr(processes, "can_fork", lambda: True)
+    monkeypatch.setattr(processes, "processors", lambda: 3)
     monkeypatch.setattr("turnlog.index.refresh.refresh._LITTLE_BYTES", 0)
     monkeypatch.setattr("turnlog.index.refresh.refresh.MOST_CHUNKS", 3)
     monkeypatch.setattr("turnlog.index.refresh.log_reader._CHUNK_LINES", 20)
@@ -43,20 +44,20 @@ def children(tmp_path, monkeypatch):
 
 def messages_received(monkeypatch):
     """Return a list that grows by the length of each message that arrives."""
-    unpack, lengths = parallel._unpack, []
+    unpack, lengths = log_reader._unpack, []
 
     def unpacking(message):
         lengths.append(len(message))
         return unpack(message)
 
-    monkeypatch.setattr(parallel, "_unpack", unpacking)
+    monkeypatch.setattr(log_reader, "_unpack", unpacking)
     return lengths
 
 
-@pytest.mark.parametrize("processors", [2, 3, 4, 64])
-def test_any_number_of_children_gives_the_same_rows(tree, children, processors):
+@pytest.mark.parametrize("count", [2, 3, 4, 64])
+def test_any_number_of_children_gives_the_same_rows(tree, children, count):
     homes, expected = tree
-    children.setattr(parallel, "processors", lambda: processors)
+    children.setattr(processes, "processors", lambda: count)
     received = messages_received(children)
     refresh(homes)
     assert len(received) > 2
@@ -68,7 +69,7 @@ def test_any_number_of_children_gives_the_same_rows(tree, children, processors):
 
 def test_one_processor_has_no_child(tree, children):
     homes, expected = tree
-    children.setattr(parallel, "processors", lambda: 1)
+    children.setattr(processes, "processors", lambda: 1)
     received = messages_received(children)
     refresh(homes)
     assert received == []
@@ -106,14 +107,14 @@ def test_progress_counts_every_byte(tree, children):
 def test_a_log_that_was_replaced_meanwhile_is_read_by_the_next_refresh(tree, children):
     homes, expected = tree
     with children.context() as once:
-        read = parallel.read_logs
+        read = log_reader.read_logs
 
         def replacing(works, size_bytes):
             with closing(sqlite3.connect(index_path(homes))) as db, db:
                 db.execute("UPDATE logs SET generation = generation + 1 WHERE id % 2")
             return read(works, size_bytes)
 
-        once.setattr(parallel, "read_logs", replacing)
+        once.setattr(log_reader, "read_logs", replacing)
         refresh(homes)
     with closing(sqlite3.connect(index_path(homes))) as db:
         known = "SELECT DISTINCT id >> 40 & 1 FROM records"
@@ -133,7 +134,7 @@ def test_fewer_children_do_the_work_if_the_system_allows_no_more(tree, children,
         left[0] -= 1
         return fork()
 
-    children.setattr(parallel, "processors", lambda: 4)
+    children.setattr(processes, "processors", lambda: 4)
     children.setattr(os, "fork", forking)
     refresh(homes)
     assert differences(rows_of(homes), expected) == ""
@@ -142,7 +143,7 @@ def test_fewer_children_do_the_work_if_the_system_allows_no_more(tree, children,
 @pytest.mark.parametrize("after", [0, 1, 3, 10])
 def test_the_parent_does_the_work_of_a_child_that_was_killed(tree, children, after):
     homes, expected = tree
-    pack, count, parent = parallel._pack, 0, os.getpid()
+    pack, count, parent = log_reader._pack, 0, os.getpid()
 
     def pack_and_die(chunks):
         nonlocal count
@@ -152,6 +153,6 @@ def test_the_parent_does_the_work_of_a_child_that_was_killed(tree, children, aft
             os.kill(os.getpid(), signal.SIGKILL)
         return pack(chunks)
 
-    children.setattr(parallel, "_pack", pack_and_die)
+    children.setattr(log_reader, "_pack", pack_and_die)
     refresh(homes)
     assert differences(rows_of(homes), expected) == ""

@@ -344,7 +344,7 @@ def test_an_index_that_is_mostly_dead_is_made_anew_unless_it_knows_what_nobody_e
         assert refresh(homes).notices == []
     assert [row[0] for row in rows_of(homes)["messages"]] == ["msg_9"]
     away.rename(other)
-    assert refresh(homes).notices == ["much of the index was dead: it was made anew"]
+    assert refresh(homes).notices == ["much of the index was stale: it was rebuilt"]
     check(homes)
 
 
@@ -450,7 +450,7 @@ def test_a_name_that_is_no_text_is_a_problem_and_nothing_worse(homes):
     Path(os.fsdecode(odd + b"/" + SESSIONS[1].encode() + b".jsonl")).write_bytes(lines(answered(2)))
     for _ in range(2):
         (problem,) = refresh(homes).problems
-        assert "no text" in problem.reason
+        assert "UTF-8" in problem.reason
     assert len(rows_of(homes)["messages"]) == 1
 
 

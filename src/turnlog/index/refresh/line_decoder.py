@@ -1,13 +1,12 @@
-"""What one line of a log gives the index.
+"""Decode one line of a log for the index.
 
-Nearly all lines are answers of an assistant or of a tool in Claude Code's dialect, and nearly all
-their bytes are repeated beside the message. Those, and what the program notes between them, are
-decoded without what nobody will look for, at several times the speed. Everything else (prompts,
-titles, other dialects, odd shapes) is decoded in full. Both ways give the same, and a test compares
-them.
+Nearly all lines are responses and tool results in Claude Code's dialect, and nearly all their bytes
+are repeated outside the message. These lines, and the notes between them, are decoded without the
+repeated parts, several times as fast. All others (prompts, titles, other dialects, odd shapes) are
+decoded in full. Both ways give the same facts, and a test compares them.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# Without postponed annotations, which msgspec would have to evaluate at every start.
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
@@ -38,7 +37,7 @@ IS_ERROR: Final = 1
 OF_SUBAGENT: Final = 2
 SLIPPED_IN: Final = 4
 
-# Which argument of a call names a file, and what the call does with it.
+# The argument of a call that names a file, and what the call does with it.
 _FILES: Final = {
     "Read": ("file_path", "read"),
     "NotebookRead": ("notebook_path", "read"),
@@ -50,9 +49,9 @@ _FILES: Final = {
     "Glob": ("path", "search"),
     "LS": ("path", "search"),
 }
-# What the agent program notes between the messages.
+# Notes of the agent program between messages.
 _NOTES: Final = frozenset({"attachment", "queue-operation", "system"})
-# Marks of which only the type and the time are remembered, however much they hold.
+# Marks of which only type and time are indexed, however large they are.
 _MARKS: Final = frozenset(
     {
         "bridge-session",
@@ -73,13 +72,13 @@ class MessageContent(UsageMessage, gc=False):
 
 
 class _Reported(Struct, gc=False, rename="camel"):
-    """What a tool reported beside its result."""
+    """What a tool reported in addition to its result."""
 
     agent_id: Any = None
 
 
 class LineFields(UsageLine, gc=False, rename="camel"):
-    """A line of Claude Code's, without what it says twice."""
+    """A line of Claude Code, without repeated parts."""
 
     message: MessageContent | None = None
     parent_uuid: str | None = None
@@ -96,7 +95,7 @@ class LineFields(UsageLine, gc=False, rename="camel"):
 
 
 class CallFacts(Struct, gc=False):
-    """A call, as its record tells it."""
+    """A call of a tool."""
 
     block: int
     call_id: str | None
@@ -107,7 +106,7 @@ class CallFacts(Struct, gc=False):
 
 
 class ResultFacts(Struct, gc=False):
-    """What came of a call."""
+    """The result of a call."""
 
     call_id: str
     is_error: bool
@@ -116,7 +115,7 @@ class ResultFacts(Struct, gc=False):
 
 
 class RecordFacts(Struct, gc=False):
-    """What the index is to remember of a record."""
+    """What the index stores of a record."""
 
     type: str
     author: Author
@@ -128,20 +127,20 @@ class RecordFacts(Struct, gc=False):
     message: str | None
     flags: int
     texts: list[Text]
-    asked: list[CallFacts]
-    answers: list[ResultFacts]
+    calls: list[CallFacts]
+    results: list[ResultFacts]
     session: str | None = None
-    """Whose it says it is."""
+    """The session that it names."""
     is_copy: bool = False
     origin: str | None = None
-    """The record that it says it is a copy of."""
+    """The uuid of the record that it is a copy of."""
 
 
 _decode_line = msgspec.json.Decoder(LineFields).decode
 
 
 def fast_line(data: bytes) -> LineFields | None:
-    """Decode *data* if it is one of the many; None sends it on to the full decoder."""
+    """Decode *data* fast; None if it needs to be decoded in full."""
     try:
         line = _decode_line(data)
     except (ValueError, RecursionError):
@@ -151,7 +150,7 @@ def fast_line(data: bytes) -> LineFields | None:
     if line.message is None:
         if line.type in _NOTES:
             return line
-        return _placeless(line) if line.type in _MARKS else None
+        return _without_place(line) if line.type in _MARKS else None
     content = line.message.content
     if type(content) is not tuple:
         return None
@@ -163,15 +162,15 @@ def fast_line(data: bytes) -> LineFields | None:
     return line if ResultBlock in shapes and CallBlock not in shapes else None
 
 
-def _placeless(mark: LineFields) -> LineFields:
-    """Leave out where a mark stands, should it say so: its record does not."""
+def _without_place(mark: LineFields) -> LineFields:
+    """Clear the place of a mark, which its record does not have either."""
     mark.parent_uuid = mark.cwd = mark.git_branch = mark.version = mark.agent_id = None
     mark.is_sidechain = None
     return mark
 
 
 def noted(line: LineFields) -> tuple[Text | None, int]:
-    """Return the text of what the program noted itself, and the flags for what it is."""
+    """Return the text of a note of the agent program, and its flags."""
     match line.type:
         case "progress":
             return None, SLIPPED_IN
@@ -188,26 +187,26 @@ def noted(line: LineFields) -> tuple[Text | None, int]:
 
 
 def names_subagent(line: LineFields) -> bool:
-    """Return whether a tool's result names the subagent that gave it."""
+    """Return whether a tool result names a subagent."""
     reported = line.tool_use_result
     return isinstance(reported, _Reported) and reported.agent_id is not None
 
 
 def answers(line: LineFields, calls: Collection[str]) -> bool:
-    """Return whether a tool's result answers one of *calls*."""
+    """Return whether a line has the result of one of *calls*."""
     content = line.message.content if line.message is not None else None
     blocks = content if calls and isinstance(content, tuple) else ()
     return any(type(block) is ResultBlock and block.tool_use_id in calls for block in blocks)
 
 
-def found_in_record(record: Record) -> RecordFacts:
-    """Return what the index is to remember of *record*."""
+def facts_of(record: Record) -> RecordFacts:
+    """Return what the index stores of *record*."""
     author = author_of(record)
     meaning = meaning_of(record, author)
     linked = record if isinstance(record, Linked) else None
-    asked, answers = _calls_of(record)
-    is_error = meaning is Meaning.ERROR or any(answer.is_error for answer in answers)
-    said = record if isinstance(record, Assistant) else None
+    calls, results = _calls_of(record)
+    is_error = meaning is Meaning.ERROR or any(result.is_error for result in results)
+    response = record if isinstance(record, Assistant) else None
     copied = linked.forked_from if linked else None
     origin = copied.get("messageUuid") if isinstance(copied, dict) else None
     return RecordFacts(
@@ -216,15 +215,15 @@ def found_in_record(record: Record) -> RecordFacts:
         record.uuid,
         linked.parent_uuid if linked else None,
         record.at,
-        said.model if said else None,
+        response.model if response else None,
         linked.git_branch if linked else None,
-        said.message.id if said and said.message else None,
+        response.message.id if response and response.message else None,
         (IS_ERROR if is_error else 0)
         | (OF_SUBAGENT if is_in_subagent(record) else 0)
         | (SLIPPED_IN if meaning is Meaning.CONTEXT else 0),
         texts_of(record),
-        asked,
-        answers,
+        calls,
+        results,
         record.session_id,
         copied is not None,
         origin if isinstance(origin, str) else None,
@@ -234,7 +233,7 @@ def found_in_record(record: Record) -> RecordFacts:
 def _calls_of(record: Record) -> tuple[list[CallFacts], list[ResultFacts]]:
     match record:
         case Call():
-            return [_one_asked(0, record.call_id, record.name or "", record.input)], []
+            return [_call(0, record.call_id, record.name or "", record.input)], []
         case Result(call_id=str(call_id)):
             text, failed = record.text, record.is_error is True
             duration = record.duration_ms
@@ -242,31 +241,28 @@ def _calls_of(record: Record) -> tuple[list[CallFacts], list[ResultFacts]]:
             return [], [ResultFacts(call_id, failed, signature_of(text) if failed else None, took)]
         case FileHistory(path=str(path)):
             tool = record.operation or "edit"
-            return [
-                CallFacts(
-                    0, None, f"file-{tool}", _digest(path.encode(errors="replace")), path, "edit"
-                )
-            ], []
+            digest = _digest(path.encode(errors="replace"))
+            return [CallFacts(0, None, f"file-{tool}", digest, path, "edit")], []
         case Spoken():
-            return _asked(record.blocks), _answers(record.blocks)
+            return _calls(record.blocks), _results(record.blocks)
     return [], []
 
 
-def _asked(blocks: Iterable[AnyBlock]) -> list[CallFacts]:
+def _calls(blocks: Iterable[AnyBlock]) -> list[CallFacts]:
     return [
-        _one_asked(number, block.id, block.name, block.input)
+        _call(number, block.id, block.name, block.input)
         for number, block in enumerate(blocks)
         if type(block) is CallBlock
     ]
 
 
-def _one_asked(number: int, call_id: str | None, tool: str, given: Any) -> CallFacts:
+def _call(number: int, call_id: str | None, tool: str, given: Any) -> CallFacts:
     path, action = touched(tool, given)
     return CallFacts(number, call_id, tool, digest_of(given), path, action)
 
 
 def touched(tool: str, given: Any) -> tuple[str | None, str]:
-    """Return which file a call names, and what it does with it."""
+    """Return the file that a call names, and what it does with it."""
     argument = _FILES.get(tool)
     if argument is not None and isinstance(given, dict):
         value = given.get(argument[0])
@@ -280,7 +276,7 @@ def digest_of(given: Any) -> bytes:
     return _digest(_as_json(given))
 
 
-def _answers(blocks: Iterable[AnyBlock]) -> list[ResultFacts]:
+def _results(blocks: Iterable[AnyBlock]) -> list[ResultFacts]:
     return [
         ResultFacts(block.tool_use_id, True, signature_of(block.text), None)
         if block.is_error is True
@@ -302,7 +298,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def signature_of(text: str) -> bytes:
-    """Name an error by how it begins; figures and spaces differ between errors that are alike."""
+    """Return a digest of how an error begins, without digits and spaces, which often differ."""
     head = text[: _SIGNATURE_CHARACTERS * 2].lower()
     plain = "".join("0" if each.isdigit() else each for each in head)
     while "00" in plain:

@@ -1,36 +1,44 @@
-"""One log, from its bookmark on, as chunks of rows that can be committed by themselves.
+"""Read one log from its bookmark on, as chunks of rows that can be committed one by one.
 
-Reads and folds; writes nothing and knows no SQL, so that another process can do it. Never raises
-for the state of a log. A chunk ends after a newline and carries the bookmark that stands there.
+This only reads and folds: it writes nothing and knows no SQL, so child processes can do it for a
+large refresh. It never raises for the state of a log. A chunk ends after a newline and has the
+bookmark for that place.
 
-The last line may lack its newline: still being written, or written so. If it is a record already,
-it is given, as provisional: the bookmark stays before it, and the next reading gives it again.
+The last line may lack its newline. If it is a record already, its rows are provisional: the
+bookmark stays before it, and the next reading yields it again.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from turnlog.errors import TurnlogError
 from turnlog.formats.log_file import LogFile
 from turnlog.formats.supported import DIALECTS
 from turnlog.index.ids import BESIDE
-from turnlog.index.refresh.bookmarks import Bookmark, length_of
-from turnlog.index.refresh.chunks import Chunk, ChunkUsage, Work
+from turnlog.index.refresh.chunks import Bookmark, Chunk, Work, length_of
 from turnlog.index.refresh.line_decoder import (
     LineFields,
     RecordFacts,
     answers,
+    facts_of,
     fast_line,
-    found_in_record,
     names_subagent,
 )
-from turnlog.index.refresh.log_state import LogState, Passing, repeats_title, take_record, unpacked
+from turnlog.index.refresh.log_state import (
+    LineRun,
+    LogState,
+    fold_record,
+    repeats_title,
+    unpacked,
+)
 from turnlog.index.refresh.rows import ChunkRows
-from turnlog.index.usage.scan import needles_of
+from turnlog.index.usage.scan import ChunkUsage, needles_of
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.dates import instant, instant_of_ns
@@ -53,14 +61,67 @@ from turnlog.text import utf8_safe
 
 _CHUNK_TEXT_BYTES: Final = 4 * 1024 * 1024
 _CHUNK_LINES: Final = 20_000
+_MESSAGE_TEXT_BYTES: Final = 4 * 1024 * 1024
+# Starting a child takes as long as reading this much.
+_WORTH_A_CHILD_BYTES: Final = 8_000_000
+# With more children, writing is the bottleneck.
+_MOST_CHILDREN: Final = 3
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[Chunk]).decode
+
+
+def read_logs(works: Sequence[Work], size_bytes: int) -> Iterator[Chunk]:
+    """Yield the chunks of all *works*, about *size_bytes* in all; those of one log in order.
+
+    A large refresh is read by child processes, while this one writes the index.
+    """
+    left = {work.id: work for work in works}
+    if size_bytes >= _WORTH_A_CHILD_BYTES:
+        yield from _read_by_children(works, left)
+    for work in left.values():  # Also those of a child that was killed or could not be started.
+        yield from chunks_of(work)
+
+
+def _read_by_children(works: Sequence[Work], left: dict[int, Work]) -> Iterator[Chunk]:
+    """Read *works* in children; *left* is what they have not read."""
+    from turnlog.index import processes  # noqa: PLC0415 - Few refreshes are large.
+
+    count = min(processes.processors() - 1, _MOST_CHILDREN)
+    if count < 1 or not processes.can_fork():
+        return
+    shares = [works[first::count] for first in range(count)]
+    with processes.Children(_messages, shares) as children:
+        for _, message in children.messages():
+            for chunk in _unpack(message):
+                work = left.pop(chunk.log)
+                if not chunk.is_last:
+                    left[work.id] = msgspec.structs.replace(
+                        work, start=chunk.bookmark.offset, folded=chunk.folded
+                    )
+                yield chunk
+
+
+def _messages(works: Iterable[Work]) -> Iterator[bytes]:
+    """Read *works* in a child; yield packed lists of chunks."""
+    chunks: list[Chunk] = []
+    text_bytes = 0
+    for work in works:
+        for chunk in chunks_of(work):
+            chunks.append(chunk)
+            text_bytes += chunk.text_bytes
+            if text_bytes >= _MESSAGE_TEXT_BYTES:
+                yield _pack(chunks)
+                chunks, text_bytes = [], 0
+    yield _pack(chunks)
 
 
 def chunks_of(work: Work) -> Iterator[Chunk]:
-    """Read a log, or what lies beside the logs, from its bookmark on."""
+    """Read a log or a side file from its bookmark on."""
     if work.log.layout != BESIDE:
         yield from LogReading(work).chunks()
         return
-    from turnlog.index.side_files import PROMPTS  # noqa: PLC0415 - Most of what is read are logs.
+    from turnlog.index.side_files import PROMPTS  # noqa: PLC0415 - Mostly logs are read.
 
     if work.log.kind == PROMPTS:
         yield from PromptsReading(work).chunks()
@@ -69,7 +130,7 @@ def chunks_of(work: Work) -> Iterator[Chunk]:
 
 
 class LogReading:
-    """The reading of one log."""
+    """Reads one log."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -80,12 +141,12 @@ class LogReading:
         self._is_day = work.log.kind == "day"
         self._nameless = ""
         if self._is_day and isinstance(work.log, LogFile):
-            from turnlog.sessions.owners import anonymous_id  # noqa: PLC0415 - Days are few.
+            from turnlog.sessions.owners import anonymous_id  # noqa: PLC0415 - Few logs are of a day.
 
             self._nameless = anonymous_id(work.log)
         self._is_fast = DIALECTS.get(work.log.layout) == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
-        self._passing = Passing()
+        self._run = LineRun()
         self._rows = ChunkRows(self.folded, work.id)
         self._begin(work.start)
 
@@ -122,12 +183,12 @@ class LogReading:
             at = splitter.offset + splitter.pending_length
             why = Damage(reason=Reason.BROKEN_ARCHIVE, offset=at, length=0, detail=str(error))
             self._rows.damaged(why)
-            self.usage.tellings.skip(at, "damaged", why.reason.value)
+            self.usage.lines.skip(at, "damaged", why.reason.value)
             is_broken = True
-        self._settle_passing()
+        self._fold_run()
         folded = self.folded.packed()
-        self.usage.catch_up()
-        told, synthetic = self.usage.tellings.told, self.usage.synthetic
+        self.usage.add_held()
+        count, synthetic = self.usage.lines.count, self.usage.synthetic
         is_tail = bool(splitter.pending_length) and not is_broken
         if is_tail and not splitter.pending_too_long:
             self._tail(splitter.pending, splitter.offset)
@@ -135,21 +196,21 @@ class LogReading:
         if is_tail:
             last.tail_folded = last.folded
             last.folded = folded
-            last.is_pending = bool(self.usage.tellings.pending)
-        last.tail_told, last.tail_synthetic = last.told - told, last.synthetic - synthetic
-        last.told, last.synthetic = told, synthetic
+            last.is_pending = bool(self.usage.lines.pending)
+        last.tail_told, last.tail_synthetic = last.told - count, last.synthetic - synthetic
+        last.told, last.synthetic = count, synthetic
         yield last
 
     def _tail(self, data: bytes, offset: int) -> None:
-        """Take what follows the last newline, if it is a record."""
+        """Process what follows the last newline, if it is a record."""
         record = decode(data)
         if isinstance(record, Record):
             self._take(data, offset)
         elif any(needle in data for needle in self._needles) and offset >= self.work.usage_start:
-            self.usage.tellings.pending += 1
+            self.usage.lines.pending += 1
 
     def _take(self, data: bytes, offset: int) -> None:
-        """Take one line."""
+        """Process one line."""
         self._lines += 1
         length = len(data)
         whole = whole_line(self.path, data)
@@ -162,7 +223,7 @@ class LogReading:
             self._take_whole(data, offset, length)
             return
         at = instant(line.timestamp)
-        self._passing.take(line, at)
+        self._run.add(line, at)
         if line.type == "assistant":
             if offset >= self.work.usage_start:
                 self._take_usage(line, at, data, offset)
@@ -170,27 +231,26 @@ class LogReading:
             self._see_progress(line, data, offset)
         self._see_side(line)
         session = self.folded.session or self._whose(line.session_id)
-        asks_for_subagent = self._rows.remember_line(line, at, offset, length, session)
+        asks_for_subagent = self._rows.add_line(line, at, offset, length, session)
         if asks_for_subagent or (line.type == "user" and self._is_of_subagent(line)):
             record = decode(data)
             if isinstance(record, Record):
                 self.folded.traces.see(Placed(record, offset, length, 0))
 
     def _take_usage(self, line: LineFields, at: datetime | None, data: bytes, offset: int) -> None:
-        tellings = self.usage.tellings
         if is_usual_response(line):
-            sighting = tellings.take_told(line, at, offset)
-            if sighting is not None:
-                self.usage.take(sighting)
+            entry = self.usage.lines.take_usual(line, at, offset)
+            if entry is not None:
+                self.usage.add(entry)
         elif line.message is not None and line.message.usage is not None:
-            for sighting in tellings.take_unusual(data, offset, is_pending=False):
-                self.usage.take(sighting)
+            for entry in self.usage.lines.take_unusual(data, offset, is_pending=False):
+                self.usage.add(entry)
 
     def _take_whole(self, data: bytes, offset: int, length: int) -> None:
-        """Take a line that is not one of the many: decode all of it, mend what can be mended."""
+        """Process a line that needs to be decoded in full; salvage what can be salvaged."""
         if offset >= self.work.usage_start and any(needle in data for needle in self._needles):
-            for sighting in self.usage.tellings.take(data, offset):
-                self.usage.take(sighting)
+            for entry in self.usage.lines.take(data, offset):
+                self.usage.add(entry)
         record = decode(data)
         if isinstance(record, Record):
             self._take_record(record, offset, length)
@@ -202,7 +262,7 @@ class LogReading:
                     self._take_record(piece.record, piece.offset, piece.length)
 
     def _take_record(self, record: Record, offset: int, length: int) -> None:
-        self._settle_passing()
+        self._fold_run()
         self.folded.traces.see(Placed(record, offset, length, 0))
         if self._is_day:
             from turnlog.records.annotations import session_of  # noqa: PLC0415
@@ -213,15 +273,15 @@ class LogReading:
             session = session_of(record) or self._nameless
         else:
             session = self.folded.session or self._whose(record.session_id)
-        found = found_in_record(record)
+        facts = facts_of(record)
         if repeats_title(self.folded, session, record):
-            found.texts = []
-        take_record(self.folded, session, record, offset)
-        self._rows.remember(found, offset, length, session)
+            facts.texts = []
+        fold_record(self.folded, session, record, offset)
+        self._rows.add(facts, offset, length, session)
 
-    def _whose(self, told: str | None) -> str:
-        """Return whose record it is: the log's place says so, else the first record that does."""
-        session = self.work.log.session_id or utf8_safe(told)
+    def _whose(self, named: str | None) -> str:
+        """Return the session of a record: the log's, or the first one that a record names."""
+        session = self.work.log.session_id or utf8_safe(named)
         if session is not None:
             self.folded.session = session
             if "" in self.folded.sessions:
@@ -229,17 +289,17 @@ class LogReading:
         return session or ""
 
     def _see_progress(self, line: LineFields, data: bytes, offset: int) -> None:
-        told = line.data
-        if told is None or told.type != "agent_progress":
+        progress = line.data
+        if progress is None or progress.type != "agent_progress":
             return
-        if told.agent_id is not None and line.parent_call_id is not None:
-            self.folded.traces.progress_of_subagent[told.agent_id] = line.parent_call_id
+        if progress.agent_id is not None and line.parent_call_id is not None:
+            self.folded.traces.progress_of_subagent[progress.agent_id] = line.parent_call_id
         if offset >= self.work.usage_start and b'"usage"' in data:
-            for sighting in self.usage.tellings.take(data, offset):
-                self.usage.take(sighting)
+            for entry in self.usage.lines.take(data, offset):
+                self.usage.add(entry)
 
     def _see_side(self, line: LineFields) -> None:
-        """Take note of which side a main log's line is on: the session's or a sidechain's."""
+        """Note whether a line of a main log belongs to a sidechain or to the session itself."""
         traces = self.folded.traces
         if traces.caller is None:
             if line.is_sidechain is True:
@@ -248,28 +308,28 @@ class LogReading:
                 traces.has_main = True
 
     def _is_of_subagent(self, line: LineFields) -> bool:
-        """Return whether what a tool answered may say which subagent was asked, or asked itself."""
+        """Return whether a tool result may say which subagent was called."""
         traces = self.folded.traces
         return traces.first_prompt is None or names_subagent(line) or answers(line, traces.waiting)
 
-    def _settle_passing(self) -> None:
-        if self._passing.lines:
+    def _fold_run(self) -> None:
+        if self._run.lines:
             session = self.folded.session or ""
             fold = self.folded.sessions.get(session)
             if fold is None:
                 fold = self.folded.sessions[session] = MetadataFold()
-            self._passing.into(fold)
+            self._run.fold_into(fold)
 
-    def only(self, found: RecordFacts, data: bytes, digest: bytes, seen: os.stat_result) -> Chunk:
-        """Return the one record that a file holds."""
+    def only(self, facts: RecordFacts, data: bytes, digest: bytes, seen: os.stat_result) -> Chunk:
+        """Return the chunk of a file that is one record."""
         if data:
-            self._rows.remember(found, 0, len(data), self.work.log.session_id or "")
+            self._rows.add(facts, 0, len(data), self.work.log.session_id or "")
         chunk = self._chunk(0, seen, None, is_last=True)
         chunk.bookmark = Bookmark(0, length_of(self.path, seen), seen.st_mtime_ns, digest)
         return chunk
 
     def unreadable(self, error: Exception) -> Chunk:
-        """Return why the log cannot be read on; what was read of it stays."""
+        """Return a chunk that says why the log cannot be read; earlier chunks stay."""
         chunk = self._chunk(self._start, None, None, is_last=True)
         chunk.problem = str(error)
         return chunk
@@ -282,11 +342,11 @@ class LogReading:
     def _chunk(
         self, offset: int, seen: os.stat_result | None, log: Seekable | None, *, is_last: bool
     ) -> Chunk:
-        """Return what was gathered, with the bookmark that stands behind it, and begin anew."""
-        self._settle_passing()
-        sightings = self.usage.rows()
-        tellings, rows = self.usage.tellings, self._rows
-        # Until its end a log has not been seen whole: whoever goes on finds it grown.
+        """Return the rows since the last chunk, with the bookmark after them."""
+        self._fold_run()
+        usage_rows = self.usage.rows()
+        usage, rows = self.usage.lines, self._rows
+        # Before its end a log counts as only this long, so the next refresh finds it grown.
         size_bytes = offset
         if is_last and seen is not None:
             size_bytes = log.size_bytes if isinstance(log, FramedSource) else seen.st_size
@@ -301,9 +361,9 @@ class LogReading:
             calls=rows.calls,
             answers=rows.answers,
             damages=rows.damages,
-            sightings=sightings,
-            skipped=tellings.skipped,
-            told=tellings.told,
+            sightings=usage_rows,
+            skipped=usage.skipped,
+            told=usage.count,
             synthetic=self.usage.synthetic,
             tail_told=0,
             tail_synthetic=0,
@@ -323,15 +383,15 @@ class LogReading:
             is_last=is_last,
             text_bytes=rows.text_bytes,
         )
-        tellings.skipped = []
+        usage.skipped = []
         if not is_last:
-            tellings.told = self.usage.synthetic = 0
+            usage.count = self.usage.synthetic = 0
         self._begin(offset)
         return chunk
 
 
 class PromptsReading(LogReading):
-    """The reading of a home's list of prompts: a log whose records have a shape of their own."""
+    """Reads a home's list of prompts, a log whose records have their own shape."""
 
     def _take_record(self, record: Record, offset: int, length: int) -> None:
         from turnlog.index.side_files import PROMPTS, texts_of_side  # noqa: PLC0415
@@ -340,15 +400,15 @@ class PromptsReading(LogReading):
         at = instant(fields.get("timestamp"))
         session = fields.get("sessionId")
         texts = texts_of_side(PROMPTS, record.raw)
-        found = RecordFacts(
+        facts = RecordFacts(
             "prompt", Author.HUMAN, None, None, at, None, None, None, 0, texts, [], []
         )
         named = session if isinstance(session, str) else ""
-        self._rows.remember(found, offset, length, named)
+        self._rows.add(facts, offset, length, named)
 
 
 def whole_file(work: Work) -> Chunk:
-    """Return a file that is replaced as a whole: one record, known by the digest of its content."""
+    """Return the chunk of a file that is replaced as a whole; its digest identifies it."""
     from turnlog.index.side_files import content_of, texts_of_side  # noqa: PLC0415
 
     reading = LogReading(work)
@@ -360,5 +420,5 @@ def whole_file(work: Work) -> Chunk:
     kind = work.log.kind
     at = instant_of_ns(seen.st_mtime_ns)
     texts = texts_of_side(kind, data)
-    found = RecordFacts(kind, Author.ASSISTANT, None, None, at, None, None, None, 0, texts, [], [])
-    return reading.only(found, data, digest, seen)
+    facts = RecordFacts(kind, Author.ASSISTANT, None, None, at, None, None, None, 0, texts, [], [])
+    return reading.only(facts, data, digest, seen)

@@ -1,11 +1,10 @@
-"""What is folded of a log as it is read, and kept beside its bookmark to go on from.
+"""The state of reading a log, stored with its bookmark.
 
-The fold of a log up to its bookmark is stored with it, so that a log that grew is never read again
-from the start to say what its session is called, which subagents it called, or which calls still
-wait for their results, and results for their calls.
+A log that grew is never read again from the start to find its title, the subagents it called, or
+the calls that wait for their results and the results that wait for their calls.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# Without postponed annotations, which msgspec would have to evaluate at every start.
 
 from datetime import datetime
 from hashlib import blake2b
@@ -22,10 +21,10 @@ from turnlog.sessions.metadata import MetadataFold, TitleCandidates
 from turnlog.sessions.reading.subagents import Traces
 from turnlog.text import utf8_safe
 
-# Calls that never got an answer are few; one that is older than that many others never will.
+# Few calls never get a result; one that is older than this many others never will.
 _OPEN_CALLS: Final = 1000
-# Programs that write from several sides put a result a few lines before its call. One that is older
-# than so many others of the kind has its call in another log.
+# Programs with several writers may put a result a few lines before its call. One that is older than
+# this many others has its call in another log.
 _EARLY_RESULTS: Final = 100
 _DIGEST_LENGTH: Final = 32
 
@@ -49,55 +48,55 @@ class EarlyResult(Struct, array_like=True, gc=False):
 
 
 class LogState(Struct, array_like=True):
-    """The folds of one log."""
+    """What was folded of one log."""
 
     sessions: dict[str, MetadataFold] = field(default_factory=dict)
-    """By session: a day's log has several."""
+    """By session; the log of a day has several."""
     traces: Traces = field(default_factory=Traces)
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     last_second: int = 0
-    """When the last record that says so was written: the next may not say."""
+    """The time of the last dated record, for undated ones after it."""
     session: str | None = None
-    """Whose log it is, where its place does not tell."""
+    """The session, if the path of the log does not name it."""
     called: TitleCandidates = field(default_factory=TitleCandidates)
     early_results: dict[str, EarlyResult] = field(default_factory=dict)
 
     def wait_for(self, call_id: str, call: OpenCall) -> None:
-        """Remember a call until its result comes."""
+        """Store a call until its result is read."""
         self.open_calls[call_id] = call
         if len(self.open_calls) > _OPEN_CALLS:
             del self.open_calls[next(iter(self.open_calls))]
 
     def hold(self, call_id: str, result: EarlyResult) -> None:
-        """Remember a result until its call comes; the first, if several say that they are its."""
-        self.early_results.setdefault(utf8_safe(call_id), result)  # As it is when it was packed.
+        """Store a result until its call is read; the first, if a call has several."""
+        self.early_results.setdefault(utf8_safe(call_id), result)  # As it will be packed.
         if len(self.early_results) > _EARLY_RESULTS:
             del self.early_results[next(iter(self.early_results))]
 
     def packed(self) -> bytes:
-        """Return it as bytes. Long prompts are only ever compared, so digests do as well."""
+        """Return the state as bytes; long prompts are only compared, so digests replace them."""
         traces = self.traces
         traces.first_prompt = _short(traces.first_prompt)
         _shorten(traces.spawns)
         _shorten(traces.sidechains)
         try:
             return _pack(self)
-        except UnicodeEncodeError:  # A lone surrogate, which JSON can spell and UTF-8 cannot.
+        except UnicodeEncodeError:  # A lone surrogate.
             return _pack(utf8_safe(msgspec.to_builtins(self)))
 
 
 def unpacked(data: bytes | None) -> LogState:
-    """Return the folds that *data* holds; empty ones if there is none."""
+    """Return the state packed in *data*, or an empty one."""
     return _unpack(data) if data else LogState()
 
 
-class Passing:
-    """Lines that follow one another and of which a summary asks only when and where."""
+class LineRun:
+    """Consecutive lines of which the metadata needs only time, place and model."""
 
     def __init__(self) -> None:
         self.lines = 0
 
-    def take(self, line: LineFields, at: datetime | None) -> None:
+    def add(self, line: LineFields, at: datetime | None) -> None:
         if not self.lines:
             self.first_at = self.last_at = at
             self.cwd, self.branch, self.version = line.cwd, line.git_branch, line.version
@@ -120,11 +119,11 @@ class Passing:
             if model is not None:
                 self.models[model] = self.models.get(model, 0) + 1
 
-    def into(self, fold: MetadataFold) -> None:
-        """Fold what passed, and forget it."""
+    def fold_into(self, fold: MetadataFold) -> None:
+        """Fold the lines, and start a new run."""
         if not self.lines:
             return
-        passed = QuickRun(
+        run = QuickRun(
             lines=self.lines,
             first_at=self.first_at,
             at=self.last_at,
@@ -134,45 +133,45 @@ class Passing:
             is_sidechain=self.is_sidechain,
             models=self.models,
         )
-        fold.take(passed)
-        fold.life.records += self.lines - 1  # It counted the stretch as one.
+        fold.take(run)
+        fold.life.records += self.lines - 1  # The run was counted as one.
         fold.life.records_since_opened += self.lines - 1
         self.lines = 0
 
 
 def repeats_title(folded: LogState, session: str, record: Record) -> bool:
-    """Return whether *record* calls *session* what it is called already.
+    """Return whether *record* is a title that *session* has already.
 
-    Claude Code writes the title again after every turn: found once it is enough.
+    Claude Code writes the title again after every turn; it is indexed once.
     """
     fold = folded.sessions.get(session)
     if fold is None:
         return False
-    called = fold.summary
+    summary = fold.summary
     match record:
         case AiTitle(ai_title=str(title)):
-            before = called.ai_title
+            before = summary.ai_title
         case CustomTitle(custom_title=str(title)):
-            before = called.custom_title
+            before = summary.custom_title
         case Tag(tag=str(title)):
-            before = called.tag
+            before = summary.tag
         case _:
             return False
-    return bool(utf8_safe(title) == utf8_safe(before))  # What was packed in between is sound.
+    return bool(utf8_safe(title) == utf8_safe(before))  # It may have been packed in between.
 
 
-def take_record(folded: LogState, session: str, record: Record, offset: int) -> None:
-    """Fold one more record of *session* in, which stands at *offset*."""
+def fold_record(folded: LogState, session: str, record: Record, offset: int) -> None:
+    """Fold the record of *session* at *offset* into the state."""
     fold = folded.sessions.get(session)
     if fold is None:
         fold = folded.sessions[session] = MetadataFold()
     folded.called.take(record, offset, fold)
 
 
-def _shorten(asked: dict[str, Any]) -> None:
-    for name, each in asked.items():
-        if each.prompt is not None and len(each.prompt) > _DIGEST_LENGTH:
-            asked[name] = msgspec.structs.replace(each, prompt=_short(each.prompt))
+def _shorten(calls: dict[str, Any]) -> None:
+    for name, call in calls.items():
+        if call.prompt is not None and len(call.prompt) > _DIGEST_LENGTH:
+            calls[name] = msgspec.structs.replace(call, prompt=_short(call.prompt))
 
 
 def _short(prompt: str | None) -> str | None:

@@ -1,7 +1,7 @@
-"""What a refresh has to do: which logs are new, grew, were replaced, moved or are gone.
+"""Plan a refresh: find the logs that are new, grew, were replaced, moved or are gone.
 
-Compares what lies on disk with the bookmarks. Looking costs one `stat` a log; the bytes of a log
-are looked at only if it changed.
+The files are compared with the bookmarks. That takes one ``stat`` per log; the bytes of a log are
+read only if it changed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from turnlog.errors import TurnlogError
 from turnlog.formats.homes import Home
 from turnlog.formats.log_file import LogFile
 from turnlog.index.ids import BESIDE
-from turnlog.index.refresh.bookmarks import Bookmark, LogChange, change_since, length_of
-from turnlog.index.refresh.chunks import Work
+from turnlog.index.refresh.chunks import Bookmark, LogChange, Work, change_since, length_of
 from turnlog.index.refresh.writer import Writer
 from turnlog.text import utf8_safe
 
 if TYPE_CHECKING:
     from turnlog.formats import Problem
-    from turnlog.index.usage.scan import Readable
+    from turnlog.index.refresh.chunks import Readable
 
 _COLUMNS: Final = (
     "id, path, generation, layout, gone_at, device, inode, usage_offset, usage_size_bytes,"
@@ -54,12 +53,12 @@ class KnownLog(Struct, frozen=True):
 
     @property
     def mark(self) -> Bookmark:
-        """The bookmark that says most."""
+        """The bookmark of the text, or of the usage if there is none."""
         return self.text if self.text.size_bytes >= 0 else self.usage
 
 
 class SeenLog(Struct, frozen=True):
-    """A log as it lies there now."""
+    """A log as it is on disk."""
 
     log: Readable
     path: str
@@ -67,13 +66,13 @@ class SeenLog(Struct, frozen=True):
 
     @property
     def packed_bytes(self) -> int | None:
-        """The size of its file, where that is not the log's own."""
+        """The size of the file, if it is compressed."""
         is_packed = length_of(self.path, self.now) != self.now.st_size
         return self.now.st_size if is_packed else None
 
 
 class RefreshPlan(Struct):
-    """What is to be done."""
+    """What to read, and what changed."""
 
     works: list[Work] = field(default_factory=list)
     new_bytes: int = 0
@@ -82,7 +81,7 @@ class RefreshPlan(Struct):
 
 
 def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dict[str, SeenLog]:
-    """Return the logs that are there, by path; add to *problems* those that no row can name."""
+    """Return the logs that exist, by path; add to *problems* those whose name is not UTF-8."""
     seen = {}
     for log in logs:
         path = os.fspath(log.path)
@@ -90,15 +89,17 @@ def look(logs: Iterable[Readable], problems: list[Problem] | None = None) -> dic
             if problems is not None:
                 from turnlog.formats import Problem  # noqa: PLC0415 - They are few.
 
-                problems.append(Problem(log.path, "its name is no text, so no index can hold it"))
+                problems.append(
+                    Problem(log.path, "its name is not valid UTF-8, so it cannot be indexed")
+                )
             continue
-        with suppress(OSError):  # It vanished between the walk and now.
+        with suppress(OSError):  # Deleted since the walk.
             seen[path] = SeenLog(log, path, os.stat(path))
     return seen
 
 
 def known_logs(db: sqlite3.Connection, paths: Iterable[str] | None = None) -> dict[str, KnownLog]:
-    """Return the logs that the index knows, by path: all of them, or those of *paths*."""
+    """Return the logs in the index, by path: all, or those of *paths*."""
     query = f"SELECT {_COLUMNS} FROM logs"  # noqa: S608 - Ours.
     if paths is None:
         return {row[1]: _known(row) for row in db.execute(query)}
@@ -107,7 +108,7 @@ def known_logs(db: sqlite3.Connection, paths: Iterable[str] | None = None) -> di
 
 
 def has_changed(seen: SeenLog, entry: KnownLog | None, *, usage_only: bool) -> bool:
-    """Return whether a log is not as its bookmark says."""
+    """Return whether a log differs from its bookmark."""
     if entry is None or entry.gone_at is not None:
         return True
     mark, now = entry.usage if usage_only else entry.text, seen.now
@@ -117,16 +118,16 @@ def has_changed(seen: SeenLog, entry: KnownLog | None, *, usage_only: bool) -> b
 
 
 def is_absent(entry: KnownLog, seen: dict[str, SeenLog], *, usage_only: bool) -> bool:
-    """Return whether a log was looked for and not found."""
+    """Return whether a log was looked for but not found."""
     return entry.path not in seen and not (usage_only and entry.layout == BESIDE)
 
 
 def changed_among(
     seen: dict[str, SeenLog], known: dict[str, KnownLog], *, usage_only: bool
 ) -> Iterator[str]:
-    """Return the paths of the logs that are not as the index knows them, or not there any more."""
-    for path, each in seen.items():
-        if has_changed(each, known.get(path), usage_only=usage_only):
+    """Yield the paths of the logs that changed or are gone."""
+    for path, found in seen.items():
+        if has_changed(found, known.get(path), usage_only=usage_only):
             yield path
     for path, entry in known.items():
         if entry.gone_at is None and is_absent(entry, seen, usage_only=usage_only):
@@ -134,7 +135,7 @@ def changed_among(
 
 
 def look_again(db: sqlite3.Connection, paths: Iterable[str]) -> dict[str, SeenLog]:
-    """Return logs that the index knows, by path, as it knows them."""
+    """Return the logs in the index at *paths*, as they are on disk now."""
     logs: list[Readable] = []
     for path in paths:
         row = db.execute(
@@ -161,9 +162,9 @@ def make_plan(
     usage_only: bool,
     is_all: bool,
 ) -> RefreshPlan:
-    """Make a plan and note in the index, within the transaction that is open, what it rests on.
+    """Make a plan, and update the rows of logs for it in the open transaction.
 
-    Logs that are not *seen* are gone if *is_all*.
+    With *is_all*, logs that were not *seen* are gone.
     """
     known = known_logs(db, None if is_all else seen)
     plan = RefreshPlan()
@@ -173,94 +174,92 @@ def make_plan(
         if is_all and is_absent(entry, seen, usage_only=usage_only)
     }
     changed = [
-        each
-        for each in seen.values()
-        if has_changed(each, known.get(each.path), usage_only=usage_only)
+        log for log in seen.values() if has_changed(log, known.get(log.path), usage_only=usage_only)
     ]
-    changed.sort(key=lambda each: each.now.st_mtime_ns)  # So that ids are given in time's order.
-    for each in changed:
-        entry = known.get(each.path) or _moved(db, each, absent, writer) or _added(db, each)
-        _plan_one(db, each, entry, plan, writer, usage_only=usage_only)
+    changed.sort(key=lambda log: log.now.st_mtime_ns)  # So that ids are in the order of time.
+    for log in changed:
+        entry = known.get(log.path) or _moved(db, log, absent, writer) or _added(db, log)
+        _plan_one(db, log, entry, plan, writer, usage_only=usage_only)
     _note_absent(db, absent, seen, plan, writer)
     return plan
 
 
 def _plan_one(
     db: sqlite3.Connection,
-    each: SeenLog,
+    seen: SeenLog,
     entry: KnownLog,
     plan: RefreshPlan,
     writer: Writer,
     *,
     usage_only: bool,
 ) -> None:
-    # Mostly both bookmarks stand at one place, and asking reads the log.
-    since = {mark: change_since(mark, each.path, each.now) for mark in {entry.usage, entry.text}}
+    # Mostly both bookmarks are equal, and comparing reads the log.
+    since = {mark: change_since(mark, seen.path, seen.now) for mark in {entry.usage, entry.text}}
     changes = set(since.values())
-    packed_bytes = each.packed_bytes
+    packed_bytes = seen.packed_bytes
     if packed_bytes != entry.packed_bytes:
         db.execute("UPDATE logs SET packed_bytes = ? WHERE id = ?", (packed_bytes, entry.id))
     if entry.gone_at is not None:
         db.execute("UPDATE logs SET gone_at = NULL WHERE id = ?", (entry.id,))
-        writer.note_later((each.log.session_id, *writer.sessions_of(entry.id)))
+        writer.note_later((seen.log.session_id, *writer.sessions_of(entry.id)))
     if LogChange.REPLACED in changes or _is_packed_and_grew(entry, changes):
         if entry.layout != BESIDE:
-            plan.replaced.append(each.path)
+            plan.replaced.append(seen.path)
         writer.forget(entry.id)
-        db.execute("UPDATE logs SET session = ? WHERE id = ?", (each.log.session_id, entry.id))
+        db.execute("UPDATE logs SET session = ? WHERE id = ?", (seen.log.session_id, entry.id))
         entry = replace(entry, generation=entry.generation + 1, usage=Bookmark(), text=Bookmark())
     mark = entry.usage if usage_only else entry.text
-    if since.get(mark) is LogChange.NONE:  # One that was made anew is not among them.
+    if since.get(mark) is LogChange.NONE:  # A new bookmark is not among them.
         return
     folded = None
     if not usage_only and entry.text.offset:
         row = db.execute("SELECT folded FROM logs WHERE id = ?", (entry.id,)).fetchone()
         folded = row[0]
     plan.works.append(
-        Work(entry.id, each.log, entry.generation, mark.offset, entry.usage.offset, folded)
+        Work(entry.id, seen.log, entry.generation, mark.offset, entry.usage.offset, folded)
     )
-    plan.new_bytes += max(0, each.now.st_size - mark.offset)
+    plan.new_bytes += max(0, seen.now.st_size - mark.offset)
 
 
 def _is_packed_and_grew(entry: KnownLog, changes: set[LogChange]) -> bool:
-    """Return whether a compressed log changed: it has no fingerprint, and is read anew."""
+    """Return whether a compressed log changed: without a fingerprint it is read again."""
     mark = entry.mark
     return mark.size_bytes >= 0 and mark.fingerprint is None and LogChange.GREW in changes
 
 
 def _moved(
-    db: sqlite3.Connection, each: SeenLog, absent: dict[str, KnownLog], writer: Writer
+    db: sqlite3.Connection, seen: SeenLog, absent: dict[str, KnownLog], writer: Writer
 ) -> KnownLog | None:
-    """Return the log that lies here now and lay elsewhere before, if there is one.
+    """Return the absent log that was moved here, if there is one.
 
-    A log whose place only a kept copy takes has moved there, and one that was restored, back.
+    A log that is gone, but has a kept copy, moved to the copy; a restored one moved back.
     """
     from turnlog.formats.kept_copies import other_place  # noqa: PLC0415 - A log that grew did not move.
 
-    other = other_place(each.log) if absent and isinstance(each.log, LogFile) else None
-    # Where it should have been is looked at first: a whole home may be gone.
+    other = other_place(seen.log) if absent and isinstance(seen.log, LogFile) else None
+    # The likely place is checked first, since a whole home may be gone.
     for path in chain((other,) if other in absent else (), absent):
         entry = absent[path]
-        is_same_file = (entry.device, entry.inode) == (each.now.st_dev, each.now.st_ino)
+        is_same_file = (entry.device, entry.inode) == (seen.now.st_dev, seen.now.st_ino)
         if not is_same_file and path != other:
             continue
         if (
             entry.mark.size_bytes < 0
-            or change_since(entry.mark, each.path, each.now) is LogChange.REPLACED
+            or change_since(entry.mark, seen.path, seen.now) is LogChange.REPLACED
         ):
             continue
         del absent[path]
-        return _at_its_new_place(db, each, entry, writer)
+        return _at_its_new_place(db, seen, entry, writer)
     return None
 
 
 def _at_its_new_place(
-    db: sqlite3.Connection, each: SeenLog, entry: KnownLog, writer: Writer
+    db: sqlite3.Connection, seen: SeenLog, entry: KnownLog, writer: Writer
 ) -> KnownLog:
-    """Note where a log lies now; if that tells something else of its records, forget them."""
-    who = "SELECT home, layout, kind, subagent, session FROM logs WHERE id = ?"
-    *before, session = db.execute(who, (entry.id,)).fetchone()
-    log = each.log
+    """Update the place of a log; if that changes the meaning of its records, delete them."""
+    query = "SELECT home, layout, kind, subagent, session FROM logs WHERE id = ?"
+    *before, session = db.execute(query, (entry.id,)).fetchone()
+    log = seen.log
     now = [os.fspath(log.home), log.layout, log.kind, log.agent_id]
     if now != before or (log.session_id or session) != session:
         writer.forget(entry.id)
@@ -275,20 +274,20 @@ def _at_its_new_place(
     db.execute(
         "UPDATE logs SET path = ?, home = ?, layout = ?, kind = ?, session = coalesce(?, ?),"
         " subagent = ?, project_key = ?, gone_at = NULL WHERE id = ?",
-        (*_place_of(each)[:5], session, *_place_of(each)[5:], entry.id),
+        (*_place_of(seen)[:5], session, *_place_of(seen)[5:], entry.id),
     )
     writer.note_later((session, log.session_id, *writer.sessions_of(entry.id)))
     writer.has_moved(entry.id)
-    return replace(entry, path=each.path)
+    return replace(entry, path=seen.path)
 
 
-def _added(db: sqlite3.Connection, each: SeenLog) -> KnownLog:
+def _added(db: sqlite3.Connection, seen: SeenLog) -> KnownLog:
     db.execute(
         "INSERT INTO logs (path, home, layout, kind, session, subagent, project_key)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO NOTHING",
-        _place_of(each),
+        _place_of(seen),
     )
-    row = db.execute(f"SELECT {_COLUMNS} FROM logs WHERE path = ?", (each.path,)).fetchone()  # noqa: S608
+    row = db.execute(f"SELECT {_COLUMNS} FROM logs WHERE path = ?", (seen.path,)).fetchone()  # noqa: S608
     return _known(row)
 
 
@@ -297,10 +296,10 @@ def _known(row: tuple[Any, ...]) -> KnownLog:
     return KnownLog(*known)
 
 
-def _place_of(each: SeenLog) -> tuple[Any, ...]:
-    log = each.log
+def _place_of(seen: SeenLog) -> tuple[Any, ...]:
+    log = seen.log
     return (
-        each.path,
+        seen.path,
         os.fspath(log.home),
         log.layout,
         log.kind,
@@ -317,9 +316,9 @@ def _note_absent(
     plan: RefreshPlan,
     writer: Writer,
 ) -> None:
-    """Mark what is gone at its source; forget what lies elsewhere as well, or never was read.
+    """Mark logs as gone; delete those that also exist elsewhere, or that were never read.
 
-    What somebody deleted by turnlog is forgotten as well: that was what they asked for.
+    Logs that were deleted with turnlog are deleted here, too.
     """
     if not absent:
         return
@@ -336,10 +335,10 @@ def _note_absent(
             (session, subagent, kind, entry.id),
         ).fetchone()
         source = source_of_copy(home, path)
-        # A copy whose log is back, where it was or elsewhere, counts for nothing.
+        # A kept copy is ignored while its log exists.
         is_hidden = source is not None and (source in seen or twin is not None)
         if not is_hidden and not is_gone(path):
-            continue  # The walk could not get there: that is no proof.
+            continue  # The walk could not read its directory.
         writer.note_later(writer.sessions_of(entry.id))
         is_elsewhere = twin is not None or is_hidden
         was_read = entry.mark.size_bytes >= 0
@@ -354,11 +353,11 @@ def _note_absent(
 
 
 def _deleted() -> frozenset[str]:
-    """Return the ids of the sessions that are in the trash, or were."""
+    """Return the ids of the sessions that are or were in the trash."""
     from turnlog.formats import turnlog_home  # noqa: PLC0415 - Logs go seldom.
     from turnlog.sessions.journal import Journal  # noqa: PLC0415
 
     try:
         return frozenset(Journal.in_root(turnlog_home()).deletions())
     except (TurnlogError, OSError):
-        return frozenset()  # Then they are gone, and a rebuilt index does not know them.
+        return frozenset()  # Then they count as gone until the index is rebuilt.

@@ -1,11 +1,11 @@
-"""Refreshing: the index catches up with the logs by reading only what was appended.
+"""Refresh the index: read what was appended to the logs since their bookmarks.
 
     refresh(homes)                 # everything
-    refresh(homes, stage="usage")  # what the ledger needs, first and fast
+    refresh(homes, stage="usage")  # usage only, which is faster
 
-Every batch commits rows and bookmarks together, so a kill loses only the batch it falls into, and
-the next refresh goes on from there. Two refreshers at once take turns; where they do not, the
-slower one's work does not fit and is dropped. Logs are read, never changed.
+Every batch commits rows and bookmarks together, so a kill loses only the current batch, and the
+next refresh continues from there. Two refreshes at once take turns; if they cannot, the chunks of
+the slower one no longer fit and are dropped. Logs are read, never changed.
 """
 
 from __future__ import annotations
@@ -51,26 +51,25 @@ from turnlog.index.refresh.plan import (
     make_plan,
 )
 from turnlog.index.refresh.sessions import note_sessions
-from turnlog.index.refresh.writer import MOST_CHUNKS, Writer, transaction_of
+from turnlog.index.refresh.writer import MOST_CHUNKS, Writer, write_usage_chunk
 from turnlog.index.usage.deduplicate import deduplicate_all, make_lookup_tables
 from turnlog.storage.locks import lock
 
 if TYPE_CHECKING:
     from turnlog.formats import Home, Problem
-    from turnlog.index.refresh.chunks import Chunk
-    from turnlog.index.usage.scan import Readable
+    from turnlog.index.refresh.chunks import Readable
 
 Stage = Literal["usage", "text"]
 Progress = Callable[[int, int], None]
 """Called with the bytes processed so far and the bytes in all."""
 
-# So little is read here at once, without another process.
+# A smaller refresh is one transaction.
 _LITTLE_BYTES: Final = 1_000_000
-# This part of the texts may be dead before the index is made anew.
+# The index is rebuilt when more than this part of its texts is dead.
 _DEAD_PART: Final = 0.2
 _DEAD_WORTH: Final = 10_000
 _TURN_SECONDS: Final = 120
-# So much may wait in the write-ahead log: whoever opens the index next looks through it.
+# How large a write-ahead log may be left behind; the next process to open the index reads it.
 _MOST_WAITING_BYTES: Final = 1_000_000
 
 
@@ -105,10 +104,10 @@ def refresh(
     progress: Progress | None = None,
     look: Freshness | None = None,
 ) -> RefreshResult:
-    """Bring the index of *homes* up to date; with *rebuild*, from nothing.
+    """Bring the index of *homes* up to date; with *rebuild*, delete and recreate it.
 
-    Who had a *look* at it just now may give that: it is not asked again then which logs changed,
-    and if the index is open still, that is used and left open.
+    A recent *look* says which logs changed; if it has the index open, that connection is used and
+    left open.
     """
     done = RefreshResult()
     with _turn(homes):
@@ -120,9 +119,9 @@ def refresh(
                 with _opened(homes, done.notices, None if attempt else look) as db:
                     changed = None if look is None else look.changed
                     _refresh(db, homes, stage, done, progress, changed=changed)
-                    if _is_mostly_dead(db):  # Not asked before it is known what is gone.
+                    if _is_mostly_dead(db):
                         db.close()
-                        done.notices.append("much of the index was dead: it was made anew")
+                        done.notices.append("much of the index was stale: it was rebuilt")
                         remove_index(homes)
                         continue
                 return done
@@ -131,7 +130,7 @@ def refresh(
                     raise unavailable(index_path(homes), error) from error
                 move_aside(index_path(homes), "broken", done.notices)
     raise BrokenIndex(
-        "the index breaks again and again",
+        "the index keeps breaking",
         path=index_path(homes),
         hint="the disk may be failing; turnlog check and turnlog cost work without the index",
     )
@@ -147,7 +146,7 @@ def _refresh(
     changed: list[str] | None,
 ) -> None:
     usage_only = stage == "usage"
-    if changed is None or not has_walked(db, usage_only=usage_only):  # It may be another by now.
+    if changed is None or not has_walked(db, usage_only=usage_only):  # It may have been replaced.
         changed = changed_logs(db, usage_only=usage_only)
     if changed is not None:
         done.logs = db.execute("SELECT count(*) FROM logs WHERE gone_at IS NULL").fetchone()[0]
@@ -164,17 +163,17 @@ def _refresh(
             done.read, done.read_bytes = len(plan.works), plan.new_bytes
             done.replaced, done.gone = plan.replaced, plan.gone
             if listed is None and plan.new_bytes < _LITTLE_BYTES:
-                # All at once: each transaction writes the same few pages again.
+                # In one transaction, since each writes the same few pages again.
                 _read(db, writer, plan, progress, usage_only=usage_only)
-                _settle(db)
+                _update_derived(db)
                 return
     if listed is not None:
-        # Not before their logs are known, or a kill in between would hide them; and whoever met a
-        # problem walks again.
+        # After the logs are stored, or a kill in between would hide them. After a problem, the next
+        # refresh walks again.
         listed.note(db, is_trusted=not done.problems)
     if plan is not None:
         _read(db, writer, plan, progress, usage_only=usage_only)
-    _settle(db)
+    _update_derived(db)
 
 
 def _read(
@@ -185,28 +184,65 @@ def _read(
     *,
     usage_only: bool,
 ) -> None:
+    """Read the logs and write their rows, one transaction at a time."""
+    done_bytes = 0
+
+    def report(read_bytes: int) -> None:
+        nonlocal done_bytes
+        done_bytes += read_bytes
+        if progress is not None:
+            progress(done_bytes, plan.new_bytes)
+
     if usage_only:
-        _read_usage(db, writer, plan, progress)
+        _read_usage(db, writer, plan, report)
     else:
-        _read_text(db, writer, plan, progress)
+        _read_text(writer, plan, report)
 
 
-def _settle(db: sqlite3.Connection) -> None:
-    """Make what is told of responses and sessions follow from what was read."""
+def _read_text(writer: Writer, plan: RefreshPlan, report: Callable[[int], None]) -> None:
+    from turnlog.index.refresh.log_reader import read_logs  # noqa: PLC0415 - Costs do without.
+
+    chunks = read_logs(plan.works, plan.new_bytes)
+    while (first := next(chunks, None)) is not None:
+        text_bytes = 0
+        with writer.transaction():
+            for chunk in chain((first,), islice(chunks, MOST_CHUNKS - 1)):
+                writer.write(chunk)
+                report(chunk.bookmark.offset - chunk.start)
+                text_bytes += chunk.text_bytes
+                if text_bytes >= TEXT_BYTES_AT_ONCE:
+                    break
+            writer.write_texts()
+
+
+def _read_usage(
+    db: sqlite3.Connection, writer: Writer, plan: RefreshPlan, report: Callable[[int], None]
+) -> None:
+    from turnlog.index.usage.scan import batched_usage  # noqa: PLC0415 - Only costs need it.
+
+    for batch in batched_usage(plan.works):
+        with writer.transaction():
+            for chunk in batch:
+                write_usage_chunk(db, chunk, writer.names)
+        report(sum(chunk.bookmark.offset - chunk.start for chunk in batch))
+
+
+def _update_derived(db: sqlite3.Connection) -> None:
+    """Update the rows of messages and sessions from what was read."""
     if has_leftovers(db):
         deduplicate_all(db)
-        with transaction(db):  # One change: a reader that meets several at once gives up.
-            make_lookup_tables(db)  # Where there was nothing to settle, and so no need of them yet.
+        with transaction(db):  # A reader that meets several schema changes at once gives up.
+            make_lookup_tables(db)  # Unless there were messages, which need them earlier.
         note_sessions(db)
 
 
 class _Listed(Struct, frozen=True):
-    """The directories that a walk listed, each with the time it had before."""
+    """The directories that a walk listed, with the mtimes they had before."""
 
     now_ns: int
     times: dict[str, int]
     times_beside: dict[str, int] | None
-    """None if the walk did not look beside the logs."""
+    """None if the walk did not include side files."""
 
     def note(self, db: sqlite3.Connection, *, is_trusted: bool) -> None:
         note_directories(db, self.times if is_trusted else {}, self.now_ns, is_beside=False)
@@ -216,7 +252,7 @@ class _Listed(Struct, frozen=True):
 
 
 def _walk(homes: Sequence[Home], done: RefreshResult, listed: _Listed) -> dict[str, SeenLog]:
-    """Look for all logs of *homes*."""
+    """Return all logs of *homes*."""
     from turnlog.formats import find_everywhere  # noqa: PLC0415
     from turnlog.index.side_files import side_files_of  # noqa: PLC0415 - Seldom needed.
 
@@ -233,58 +269,14 @@ def _is_up_to_date(db: sqlite3.Connection, seen: dict[str, SeenLog], *, usage_on
     return not any(changed_among(seen, known_logs(db), usage_only=usage_only))
 
 
-def _read_text(
-    db: sqlite3.Connection, writer: Writer, plan: RefreshPlan, progress: Progress | None
-) -> None:
-    """Read the logs and write what they hold, a transaction at a time."""
-    chunks: Iterator[Chunk]
-    if plan.new_bytes < _LITTLE_BYTES:
-        from turnlog.index.refresh.log_reader import chunks_of  # noqa: PLC0415 - Not for the ledger.
-
-        chunks = chain.from_iterable(map(chunks_of, plan.works))
-    else:
-        from turnlog.index.refresh.parallel import read_logs  # noqa: PLC0415 - Seldom needed.
-
-        chunks = read_logs(plan.works, plan.new_bytes)
-    done_bytes = 0
-    while (first := next(chunks, None)) is not None:
-        text_bytes = 0
-        with transaction_of(db, writer):
-            for chunk in chain((first,), islice(chunks, MOST_CHUNKS - 1)):
-                writer.write(chunk)
-                done_bytes += chunk.bookmark.offset - chunk.start
-                if progress is not None:
-                    progress(done_bytes, plan.new_bytes)
-                text_bytes += chunk.text_bytes
-                if text_bytes >= TEXT_BYTES_AT_ONCE:
-                    break
-            writer.write_texts()
-
-
-def _read_usage(
-    db: sqlite3.Connection, writer: Writer, plan: RefreshPlan, progress: Progress | None
-) -> None:
-    """Read only what the ledger needs."""
-    from turnlog.index.usage.stage import batched_usage, write_usage_chunk  # noqa: PLC0415 - The ledger alone asks for it.
-
-    done_bytes = 0
-    for batch in batched_usage(plan.works):
-        with transaction_of(db, writer):
-            for chunk in batch:
-                write_usage_chunk(db, chunk, writer.names)
-        done_bytes += sum(chunk.bookmark.offset - chunk.start for chunk in batch)
-        if progress is not None:
-            progress(done_bytes, plan.new_bytes)
-
-
 @contextmanager
 def _opened(
     homes: Sequence[Home], notices: list[str], look: Freshness | None
 ) -> Iterator[sqlite3.Connection]:
-    """Open the index; close it without waiting for the disk, if only little was written.
+    """Open the index; close it without waiting for the disk if little was written.
 
-    Whoever closes it last writes back what waits in the write-ahead log, and syncs both. A reader
-    that goes last leaves the log as it is, and it serves the next one as well.
+    The last writer to close it writes back the write-ahead log and syncs. A reader that closes it
+    last leaves the log for the next process.
     """
     path = index_path(homes)
     opened = None if look is None else look.opened(os.fspath(path))
@@ -301,16 +293,16 @@ def _opened(
 
 
 def _little_waits(path: Path) -> bool:
-    """Tell whether the write-ahead log may wait: it is short, and little of the index is in it."""
+    """Return whether the write-ahead log is small enough to be left behind."""
     try:
-        waiting, there = os.stat(f"{path}-wal").st_size, os.stat(path).st_size
+        waiting, whole = os.stat(f"{path}-wal").st_size, os.stat(path).st_size
     except OSError:
         return False
-    return waiting <= min(_MOST_WAITING_BYTES, there // 4)
+    return waiting <= min(_MOST_WAITING_BYTES, whole // 4)
 
 
 def _gone_so_far(homes: Sequence[Home]) -> int:
-    """Count the logs that only the index still knows."""
+    """Count the logs that exist only in the index."""
     db = open_for_reading(homes)
     if db is None:
         return 0
@@ -320,12 +312,11 @@ def _gone_so_far(homes: Sequence[Home]) -> int:
 
 
 def _gone(db: sqlite3.Connection) -> int:
-    found = db.execute("SELECT count(*) FROM logs WHERE gone_at IS NOT NULL").fetchone()
-    return int(found[0])
+    return int(db.execute("SELECT count(*) FROM logs WHERE gone_at IS NOT NULL").fetchone()[0])
 
 
 def _is_mostly_dead(db: sqlite3.Connection) -> bool:
-    """Return whether the index is worth making anew: not while it knows what nobody else does."""
+    """Return whether to rebuild the index: not while it has the only data of some log."""
     dead = int(db.execute("SELECT dead_texts FROM about").fetchone()[0])
     if dead < _DEAD_WORTH or _gone(db):
         return False
@@ -335,16 +326,16 @@ def _is_mostly_dead(db: sqlite3.Connection) -> bool:
 
 @contextmanager
 def _turn(homes: Sequence[Home]) -> Iterator[None]:
-    """Wait while another process refreshes the same index, but not for ever.
+    """Wait while another process refreshes the same index, up to a timeout.
 
-    Two at once would be right as well; it would only be work for nothing.
+    Two at once would be correct, but do the work twice.
     """
     path = index_path(homes).with_suffix(".lock")
     try:
         private_directory(path.parent)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError:
-        yield  # A directory that cannot be written: opening the index says so.
+        yield  # Opening the index will report an unwritable directory.
         return
     try:
         lock(fd, _TURN_SECONDS)

@@ -1,10 +1,10 @@
-"""The rows of a chunk, gathered record by record.
+"""The rows of a chunk, collected record by record.
 
-Rows are named by the id of their record. An answer whose call is in the same chunk, or comes
-later, goes into the call's own row; one to an earlier call is a row that says whose answer it is.
+Rows refer to their record by its id. A result whose call is in the same chunk, or comes later, goes
+into the row of the call; a result of an earlier call is a row of its own.
 
-Of a line that was decoded fast the rows are made at once, of any other record from what was found
-in it. Both give the same, and a test compares them.
+Rows of a line that was decoded fast are made directly, those of any other record from its facts.
+Both ways give the same rows, and a test compares them.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from turnlog.records.record import CallBlock, ResultBlock
 from turnlog.sessions.reading.subagents import SUBAGENT_TOOLS
 
 if TYPE_CHECKING:
-    from turnlog.index.refresh.chunks import Unplaced
+    from turnlog.index.refresh.chunks import UnnumberedText
 
-_NO_ANSWER: Final = (None, None, None, None)
-# Plain values, looked up once: there are several for every line.
+_NO_RESULT: Final = (None, None, None, None)
+# Looked up once, since every line uses several.
 _SUBAGENT, _ASSISTANT = Author.SUBAGENT.value, Author.ASSISTANT.value
 _PROGRAM, _TOOL = Author.PROGRAM.value, Author.TOOL.value
 _PROMPT, _RESPONSE = TextKind.PROMPT, TextKind.RESPONSE
 
 
 class ChunkRows:
-    """What was gathered since the last chunk; ``Chunk`` tells what the rows hold."""
+    """The rows since the last chunk; ``Chunk`` describes their columns."""
 
     def __init__(self, folded: LogState, log: int) -> None:
         self.folded = folded
@@ -52,75 +52,75 @@ class ChunkRows:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew; the lists that were gathered go to whoever took them."""
+        """Start new lists; the old ones belong to the chunk."""
         self.records: list[tuple[Any, ...]] = []
         self.carried: list[tuple[Any, ...]] = []
-        self.texts: list[Unplaced] = []
+        self.texts: list[UnnumberedText] = []
         self.calls: list[list[Any]] = []
         self.answers: list[tuple[Any, ...]] = []
         self.damages: list[tuple[Any, ...]] = []
         self.text_bytes = 0
         self._calls_here: dict[str, list[Any]] = {}
 
-    def remember(self, found: RecordFacts, offset: int, length: int, session: str) -> None:
-        """Make rows of what was found in a record; its texts may be such as UTF-8 cannot hold."""
+    def add(self, facts: RecordFacts, offset: int, length: int, session: str) -> None:
+        """Add the rows of a record; its texts may contain lone surrogates."""
         record = self._log | offset
-        at = self._dated(found.at)
-        parent = self._short(found.parent)
-        uuid = self._next(found.uuid)
+        at = self._dated(facts.at)
+        parent = self._short(facts.parent)
+        uuid = self._next(facts.uuid)
         row = (
             record,
             length,
-            found.type,
-            found.author,
+            facts.type,
+            facts.author,
             session,
             uuid,
             parent,
             at,
-            found.model,
-            found.branch,
-            found.message,
-            found.flags,
+            facts.model,
+            facts.branch,
+            facts.message,
+            facts.flags,
         )
         self.records.append(utf8_safe_row(row))
-        if found.is_copy or (found.session or session) != session:
-            self._carry(record, uuid, found.origin)
-        for part, (kind, text) in enumerate(found.texts):
+        if facts.is_copy or (facts.session or session) != session:
+            self._carry(record, uuid, facts.origin)
+        for part, (kind, text) in enumerate(facts.texts):
             self._text(record, part, kind, text)
-        for asked in found.asked:
-            told = (record, asked.block, asked.call_id, asked.tool, asked.digest)
-            call = utf8_safe_row((*told, asked.path, asked.action, *_NO_ANSWER))
-            self._asked([*call], at)
-        for answer in found.answers:
-            came = (record, answer.is_error, answer.duration_us, answer.signature)
-            self._answered(answer.call_id, at, came)
+        for call in facts.calls:
+            key = (record, call.block, call.call_id, call.tool, call.digest)
+            columns = utf8_safe_row((*key, call.path, call.action, *_NO_RESULT))
+            self._add_call([*columns], at)
+        for result in facts.results:
+            came = (record, result.is_error, result.duration_us, result.signature)
+            self._add_result(result.call_id, at, came)
 
-    def remember_line(
+    def add_line(
         self, line: LineFields, at: datetime | None, offset: int, length: int, session: str
     ) -> bool:
-        """Make rows of a line that was decoded fast; tell whether it asks for a subagent."""
+        """Add the rows of a line that was decoded fast; return whether it calls a subagent."""
         message, kind = line.message, line.type
         record = self._log | offset
         at_us = self._dated(at)
         in_subagent = line.is_sidechain is True or line.agent_id is not None
         flags = OF_SUBAGENT if in_subagent else 0
-        model = said = None
-        asks_for_subagent = False
+        model = message_id = None
+        calls_subagent = False
         if kind == "progress" or message is None or type(message.content) is not tuple:
             author = _PROGRAM
-            note, meant = noted(line)
-            flags |= meant
+            note, note_flags = noted(line)
+            flags |= note_flags
             if note is not None:
                 self._text(record, 0, note.kind, note.text)
         elif kind == "assistant":
             author = _SUBAGENT if in_subagent else _ASSISTANT
-            model, said = message.model, message.id
+            model, message_id = message.model, message.id
             if line.is_api_error_message is True:
                 flags |= IS_ERROR
-            asks_for_subagent, _ = self._take(message.content, _RESPONSE, record, at_us)
+            calls_subagent, _ = self._add_blocks(message.content, _RESPONSE, record, at_us)
         else:
             author = _TOOL
-            _, failed = self._take(message.content, _PROMPT, record, at_us)
+            _, failed = self._add_blocks(message.content, _PROMPT, record, at_us)
             if failed:
                 flags |= IS_ERROR
         parent = self._short(line.parent_uuid)
@@ -141,35 +141,35 @@ class ChunkRows:
                 at_us,
                 model,
                 line.git_branch,
-                said,
+                message_id,
                 flags,
             )
         )
-        return asks_for_subagent
+        return calls_subagent
 
     def damaged(self, damage: Damage) -> None:
-        """Make a row of what could not be read."""
+        """Add a row for bytes that could not be read."""
         why = damage.reason.value, damage.detail, damage.excerpt
         self.damages.append(utf8_safe_row((self._log | damage.offset, damage.length, *why)))
 
     def _dated(self, at: datetime | None) -> int | None:
-        """Give an instant as rows have it; texts of records without one have the last that was."""
+        """Return an instant for a row, and remember its second for texts without one."""
         at_us = microseconds(at)
         if at_us is not None:
             self.folded.last_second = at_us // 1_000_000 if at_us > 0 else 0
         return at_us
 
     def _short(self, parent: str | None) -> bytes | str | None:
-        """Return a parent as rows have it; nearly always it is the record before."""
+        """Return a parent for a row; nearly always it is the previous record."""
         return self._short_uuid_before if parent == self._uuid_before else short_uuid(parent)
 
     def _next(self, uuid: str | None) -> bytes | str | None:
-        """Return a record's own id as rows have it, and remember it for the next one's parent."""
+        """Return a record's uuid for a row, and remember it for the next parent."""
         self._uuid_before, self._short_uuid_before = uuid, short_uuid(uuid)
         return self._short_uuid_before
 
     def _carry(self, record: int, uuid: bytes | str | None, origin: str | None) -> None:
-        """Make a row of a record that says that it was another session's."""
+        """Add a row for a record that was copied from another session."""
         named = short_uuid(origin)
         if isinstance(uuid, bytes):
             self.carried.append((record, named if isinstance(named, bytes) else uuid))
@@ -179,32 +179,32 @@ class ChunkRows:
         self.texts.append((self.folded.last_second, record, part, int(kind), words))
         self.text_bytes += len(words)
 
-    def _take(
+    def _add_blocks(
         self, blocks: tuple[Any, ...], plain: TextKind, record: int, at_us: int | None
     ) -> tuple[bool, bool]:
-        """Make rows of a message's blocks, of which *plain* text is this.
+        """Add the rows of a message's blocks; text blocks are of the kind *plain*.
 
-        Tell whether a subagent is asked for, and whether a tool failed.
+        Return whether a subagent is called, and whether a tool failed.
         """
         part = 0
-        asks = failed = False
+        calls_subagent = failed = False
         for number, block in enumerate(blocks):
             kind, text = text_of_block(block, plain)
             if text:
                 self._text(record, part, kind, text)
                 part += 1
             if type(block) is CallBlock:
-                asks = asks or block.name in SUBAGENT_TOOLS
-                told = (record, number, block.id, block.name, digest_of(block.input))
-                self._asked([*told, *touched(block.name, block.input), *_NO_ANSWER], at_us)
+                calls_subagent = calls_subagent or block.name in SUBAGENT_TOOLS
+                row = (record, number, block.id, block.name, digest_of(block.input))
+                self._add_call([*row, *touched(block.name, block.input), *_NO_RESULT], at_us)
             elif type(block) is ResultBlock:
                 is_error = block.is_error is True
                 failed = failed or is_error
-                came = record, is_error, None, signature_of(text) if is_error else None
-                self._answered(block.tool_use_id, at_us, came)
-        return asks, failed
+                columns = record, is_error, None, signature_of(text) if is_error else None
+                self._add_result(block.tool_use_id, at_us, columns)
+        return calls_subagent, failed
 
-    def _asked(self, call: list[Any], at_us: int | None) -> None:
+    def _add_call(self, call: list[Any], at_us: int | None) -> None:
         record, block, call_id = call[:3]
         if call_id is not None:
             early = self.folded.early_results
@@ -213,30 +213,30 @@ class ChunkRows:
                 self.folded.wait_for(call_id, OpenCall(record - self._log, block, at_us))
                 self._calls_here[call_id] = call
             else:
-                took = _took(result.duration_us, at_us, result.at_us)
-                answer = self._log | result.offset, result.is_error, took, result.signature
-                call[-len(answer) :] = answer
+                took = _duration(result.duration_us, at_us, result.at_us)
+                columns = self._log | result.offset, result.is_error, took, result.signature
+                call[-len(columns) :] = columns
         self.calls.append(call)
 
-    def _answered(self, call_id: str, at_us: int | None, came: tuple[Any, ...]) -> None:
-        """Put an answer to its call, or say whose it is if that call's row is gone already."""
+    def _add_result(self, call_id: str, at_us: int | None, columns: tuple[Any, ...]) -> None:
+        """Add a result to the row of its call, or as a row of its own."""
         call = self.folded.open_calls.pop(call_id, None)
-        record, is_error, took, signature = came
+        record, is_error, took, signature = columns
         if call is None:
             result = EarlyResult(record - self._log, is_error, took, signature, at_us)
             self.folded.hold(call_id, result)
             return
-        took = _took(took, call.at_us, at_us)
-        here = self._calls_here.pop(call_id, None)
-        if here is None:
-            asked = self._log | call.offset
-            self.answers.append((record, is_error, took, signature, asked, call.block))
+        took = _duration(took, call.at_us, at_us)
+        row = self._calls_here.pop(call_id, None)
+        if row is None:
+            caller = self._log | call.offset
+            self.answers.append((record, is_error, took, signature, caller, call.block))
         else:
-            here[-len(came) :] = record, is_error, took, signature
+            row[-len(columns) :] = record, is_error, took, signature
 
 
-def _took(told_us: int | None, asked_us: int | None, answered_us: int | None) -> int | None:
-    """Return how long a call took, if the answer does not say so itself."""
-    if told_us is not None or asked_us is None or answered_us is None:
-        return told_us
-    return max(0, answered_us - asked_us)
+def _duration(known_us: int | None, called_us: int | None, result_us: int | None) -> int | None:
+    """Return the duration of a call: as its result says, or the time between the two records."""
+    if known_us is not None or called_us is None or result_us is None:
+        return known_us
+    return max(0, result_us - called_us)

@@ -1,7 +1,7 @@
-"""What the index says of sessions and subagents, from the folds that are kept beside the bookmarks.
+"""The rows of sessions and subagents, from the state that is stored with the bookmarks.
 
-After a refresh the rows of every session it concerned are made anew. A session lies in one home; a
-copy of it in another is another row.
+After a refresh the rows of every session with changes are rewritten. A copy of a session in another
+home is another row.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class _LogRow(Struct, frozen=True):
 
 
 def note_sessions(db: sqlite3.Connection) -> None:
-    """Make the rows of sessions anew of which something was read since."""
+    """Rewrite the rows of the sessions that changed."""
     if db.execute("SELECT 1 FROM unnoted LIMIT 1").fetchone() is None:
         return
     with transaction(db):
         for (session,) in db.execute("SELECT session FROM unnoted ORDER BY 1").fetchall():
             logs = _logs_of(db, session)
-            # One that no log is left of loses what its logs said.
+            # Also where no log is left, so that its figures go.
             known = db.execute("SELECT home FROM sessions WHERE session = ?", (session,))
             for home in sorted({log.home for log in logs} | {row[0] for row in known}):
                 _note(db, session, home, [log for log in logs if log.home == home])
@@ -53,7 +53,7 @@ def note_sessions(db: sqlite3.Connection) -> None:
 
 
 def _drop_empty(db: sqlite3.Connection) -> None:
-    """Drop the rows of sessions that no log is left of."""
+    """Delete the rows of sessions without any log."""
     db.execute(
         "DELETE FROM sessions WHERE path = '' AND NOT EXISTS"
         " (SELECT 1 FROM records WHERE records.session = sessions.id)"
@@ -81,7 +81,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_LogRo
     subagents = {
         log.subagent: log for log in logs if log.kind == "subagent" and log.subagent is not None
     }
-    chosen = {log.id for log in subagents.values()}  # Of copies in several projects, one.
+    chosen = {log.id for log in subagents.values()}  # One of several copies.
     others = [log.id for log in logs if log.kind == "subagent" and log.id not in chosen]
     db.executemany("DELETE FROM subagents WHERE log = ?", ((log,) for log in others))
     subagent_count = _note_subagents(db, session, mains, subagents)
@@ -90,7 +90,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_LogRo
     title = summary.title
     if folds and mains[0].kind == "session":
         title = mains[0].folded.called.as_listed(summary, mains[0].size_bytes).title
-    if not mains:  # Its main log is lost: what its subagents did is all there is.
+    if not mains:  # The main log is lost, and only its subagents are left.
         own = [fold for log in subagents.values() for fold in log.folded.sessions.values()]
         summary.started_at = min(
             (f.summary.started_at for f in own if f.summary.started_at), default=None
@@ -132,7 +132,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_LogRo
 
 
 def _reading_order(log: _LogRow, session: str) -> tuple[bool, bool, bool, int, str]:
-    """Sort copies of a main log: first the one that lists and readers choose."""
+    """Return the sort key of copies of a main log; lists and readers choose the same one."""
     fold = log.folded.sessions.get(session)
     active_at = microseconds(fold.life.last_active_at) if fold else None
     return (
@@ -145,7 +145,7 @@ def _reading_order(log: _LogRow, session: str) -> tuple[bool, bool, bool, int, s
 
 
 def _joined(summaries: Sequence[SessionSummary]) -> SessionSummary:
-    """Join what several days' logs say of one session, in the order of the days."""
+    """Merge the summaries of one session in the logs of several days, in order."""
     if not summaries:
         return SessionSummary()
     whole = msgspec.structs.replace(summaries[0], models=dict(summaries[0].models))
@@ -176,7 +176,7 @@ def _joined(summaries: Sequence[SessionSummary]) -> SessionSummary:
 def _note_subagents(
     db: sqlite3.Connection, session: str, mains: Sequence[_LogRow], subagents: dict[str, _LogRow]
 ) -> int:
-    """Write down the subagents of a session, and return how many there are."""
+    """Write the subagents of a session, and return their number."""
     main = Traces()
     places: dict[str, list[int]] = {}
     for log in mains:
@@ -184,7 +184,7 @@ def _note_subagents(
         if traces.sidechains:
             places |= _sidechains_in(db, session, log)
             main.sidechains |= {
-                start: each for start, each in traces.sidechains.items() if start in places
+                start: chain for start, chain in traces.sidechains.items() if start in places
             }
         main.has_main = main.has_main or traces.has_main
         main.spawns |= traces.spawns
@@ -233,7 +233,7 @@ def _note_subagents(
 
 
 def _sidechains_in(db: sqlite3.Connection, session: str, log: _LogRow) -> dict[str, list[int]]:
-    """Return the records of the sidechains in a main log, by the first one's uuid."""
+    """Return the records of the sidechains in a main log, by the uuid of the first."""
     start_of = {short_uuid(uuid): start for uuid, start in log.folded.traces.sidechain_of.items()}
     base = log.id << OFFSET_BITS
     found: dict[str, list[int]] = {}

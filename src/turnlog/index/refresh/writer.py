@@ -1,8 +1,11 @@
-"""Chunks of logs become rows. One transaction holds the rows and the bookmarks behind them.
+"""Write chunks of logs to the index: rows and bookmarks in one transaction.
 
-A chunk fits only where the bookmark stands at its beginning: if another process was faster, or the
-log has become another one since, it is dropped, and so is the rest of that log. So writing a chunk
-twice, or from two processes, changes nothing.
+A chunk fits only if the bookmark is at its beginning. If another process was faster, or the log was
+replaced, it is dropped, and so is the rest of that log. So writing a chunk twice, or from two
+processes, changes nothing.
+
+The id of a text is its second and a number. If all numbers of a second are taken, its texts get ids
+of the following seconds.
 """
 
 from __future__ import annotations
@@ -10,45 +13,50 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from turnlog.index.database import transaction
-from turnlog.index.ids import OFFSET_BITS, Names
-from turnlog.index.refresh.bookmarks import Bookmark
-from turnlog.index.refresh.chunks import Chunk, Unplaced, UsageChunk
-from turnlog.index.refresh.text_ids import TextNumbering
+from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, Names
+from turnlog.index.refresh.chunks import Bookmark, Chunk, UnnumberedText, UsageChunk
+from turnlog.index.texts import ANSWERED
 from turnlog.index.usage.deduplicate import repeats_within, update_repeats
 from turnlog.index.usage.entries import write_usage_rows
 
 MOST_CHUNKS: Final = 500
-"""So many go into one transaction, however little text they hold: a kill may lose them."""
-# As far as SQLite can count; a file may claim to be from any time.
+"""How many go into one transaction at most: a kill loses them."""
+# The largest integer of SQLite; an mtime may be anything.
 _FAR_NS: Final = 2**63 - 1
+# How far the texts of a crowded second may spread before the table is queried again.
+_SECONDS_AHEAD: Final = 1000
+_TAKEN: Final = f"""
+SELECT id >> {SECOND_BITS}, max(id) FROM texts WHERE id >= ? AND id < ? GROUP BY 1
+"""  # noqa: S608 - A number of ours.
 
 _BOOKMARK: Final = "SELECT generation, text_offset, usage_offset, home FROM logs WHERE id = ?"
 
 
 class Writer:
-    """Writes into one index; remembers the ids of names as long as it lives."""
+    """Writes to one index; caches the ids of names."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self.names = Names(connection)
         self._paths = Names(connection, "paths", "path")
         self._sessions: dict[tuple[str, str], int] = {}
-        self._texts: list[Unplaced] = []
-        self._placing = TextNumbering(connection)
+        self._texts: list[UnnumberedText] = []
+        self._numbering = TextNumbering(connection)
         self.dropped: set[int] = set()
-        """Logs of which a chunk did not fit."""
+        """Logs with a chunk that did not fit."""
 
     def write(self, chunk: Chunk) -> None:
-        """Write a chunk within the transaction that is open; its texts wait for ``write_texts``."""
+        """Write a chunk in the open transaction; its texts wait for ``write_texts``."""
         if chunk.log in self.dropped:
             return
         known = self._db.execute(_BOOKMARK, (chunk.log,)).fetchone()
         if chunk.problem is not None:
             if known is not None:
-                self._unreadable(chunk)
+                write_problem(self._db, chunk)
             return
         if known is None or not _fits(chunk, *known[:3]):
             self.dropped.add(chunk.log)
@@ -57,32 +65,31 @@ class Writer:
         self._texts += chunk.texts
 
     def write_texts(self) -> None:
-        """Write the texts that wait; to be called once, before the transaction is committed.
+        """Write the waiting texts; to be called once, before the transaction is committed.
 
-        They are put in order first: each time is a segment of the full-text tables, and the fewer
-        there are, the sooner is everything written and found.
+        Each call writes a segment of the full-text tables, and fewer segments are faster.
         """
         if not self._texts:
             return
-        placed = self._placing.place(self._texts)
+        numbered = self._numbering.number(self._texts)
         db = self._db
-        db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", placed.rows)
-        for table, words in (("said", placed.said), ("answered", placed.answered)):
+        db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", numbered.rows)
+        for table, words in (("said", numbered.said), ("answered", numbered.answered)):
             insert = f"INSERT INTO {table} (rowid, text) VALUES (?, ?)"  # noqa: S608 - Ours.
             db.executemany(insert, words)
 
     def note_later(self, sessions: Iterable[str | None]) -> None:
-        """Remember that the rows of *sessions* must be made anew."""
+        """Mark the rows of *sessions* to be rewritten."""
         self._db.executemany(
-            "INSERT OR IGNORE INTO unnoted VALUES (?)", ((each,) for each in sessions if each)
+            "INSERT OR IGNORE INTO unnoted VALUES (?)", ((name,) for name in sessions if name)
         )
 
     def _write(self, chunk: Chunk, *, usage_offset: int, home: str) -> None:
         db = self._db
         base = chunk.log << OFFSET_BITS
-        self._forget_from(base | chunk.start, base + (1 << OFFSET_BITS))  # What was provisional.
+        self._forget_from(base | chunk.start, base + (1 << OFFSET_BITS))  # Provisional rows.
         sessions = {row[4] for row in chunk.records}
-        ids = {each: self._session(each, home) if each else None for each in sessions}
+        ids = {name: self._session(name, home) if name else None for name in sessions}
         names = self.names
         db.executemany(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -147,17 +154,17 @@ class Writer:
         )
 
     def _write_usage(self, chunk: Chunk, usage_offset: int) -> None:
-        """Write what the ledger needs, unless an earlier pass was further than this chunk."""
+        """Write the usage of a chunk, unless usage was read further before."""
         if usage_offset == chunk.usage_start and chunk.bookmark.offset >= usage_offset:
             write_usage(self._db, chunk, self.names, start=chunk.usage_start)
 
     def forget(self, log: int) -> None:
-        """Forget everything that was read of a log that has become another one."""
+        """Delete everything that was read of a log that was replaced."""
         base = log << OFFSET_BITS
         db = self._db
         self.note_later(self.sessions_of(log))
         self._forget_from(base, base + (1 << OFFSET_BITS))
-        # Who paid for what these sessions share with others depends on everything they have.
+        # Which session pays for a shared response depends on all responses of these sessions.
         db.execute(
             "INSERT OR IGNORE INTO unsettled SELECT name FROM sightings WHERE log = ?1 OR session"
             " IN (SELECT session FROM sightings WHERE log = ?1 AND session IS NOT NULL)",
@@ -173,7 +180,7 @@ class Writer:
         )
 
     def has_moved(self, log: int) -> None:
-        """Tell anew which of what a log says others say as well: the first goes by their places."""
+        """Deduplicate the records of a log again: which copy is the first depends on its path."""
         base = log << OFFSET_BITS
         self._db.execute(
             "INSERT OR IGNORE INTO unsettled SELECT name FROM sightings WHERE log = ?", (log,)
@@ -181,18 +188,18 @@ class Writer:
         update_repeats(self._db, repeats_within(self._db, base, base + (1 << OFFSET_BITS)))
 
     def sessions_of(self, log: int) -> list[str]:
-        """Name the sessions that a log says something of."""
+        """Return the sessions with records in a log."""
         base = log << OFFSET_BITS
-        found = self._db.execute(
+        rows = self._db.execute(
             "SELECT session FROM logs WHERE id = ?1 UNION SELECT sessions.session FROM records"
             " JOIN sessions ON sessions.id = records.session"
             " WHERE records.id >= ?2 AND records.id < ?3",
             (log, base, base + (1 << OFFSET_BITS)),
         )
-        return [row[0] for row in found]
+        return [row[0] for row in rows]
 
     def _forget_from(self, low: int, high: int) -> None:
-        """Forget the records whose ids lie in a range: provisional ones, or a whole log's."""
+        """Delete the records in a range of ids: provisional ones, or those of a whole log."""
         db, within = self._db, (low, high)
         repeated = repeats_within(db, low, high)
         gone = db.execute("DELETE FROM records WHERE id >= ? AND id < ?", within).rowcount
@@ -212,9 +219,6 @@ class Writer:
         ).rowcount
         db.execute("UPDATE about SET dead_texts = dead_texts + ?", (dead,))
 
-    def _unreadable(self, chunk: Chunk) -> None:
-        self._db.execute("UPDATE logs SET problem = ? WHERE id = ?", (chunk.problem, chunk.log))
-
     def _session(self, session: str, home: str) -> int:
         known = self._sessions.get((session, home))
         if known is None:
@@ -228,40 +232,96 @@ class Writer:
         return known
 
     def start_over(self) -> None:
-        """Forget the ids: what gave them was rolled back."""
+        """Forget the ids of a transaction that was rolled back."""
         self.names.clear()
         self._paths.clear()
         self._sessions = {}
         self._texts = []
-        self._placing.start_over()
+        self._numbering.start_over()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run a block in a transaction, and start over if it is rolled back."""
+        try:
+            with transaction(self._db):
+                yield
+        except BaseException:
+            self.start_over()
+            raise
 
 
-@contextmanager
-def transaction_of(db: sqlite3.Connection, writer: Writer) -> Iterator[None]:
-    """Hold a transaction; if it is undone, *writer* forgets what it knew of it."""
-    try:
-        with transaction(db):
-            yield
-    except BaseException:
-        writer.start_over()
-        raise
+class NumberedTexts(NamedTuple):
+    """Texts with their ids, and the words for each of the full-text tables, ordered by id."""
+
+    rows: list[tuple[int, int, int, int]]
+    """Rows of the table of texts."""
+    said: list[tuple[int, bytes]]
+    answered: list[tuple[int, bytes]]
+
+
+class TextNumbering:
+    """Assigns ids to texts, and remembers them."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._last: dict[int, int] = {}  # The last id that is taken in each second, if known.
+        self._newest = 0  # The second of the newest id when it was last queried.
+        self._version = -1
+
+    def start_over(self) -> None:
+        """Forget the ids that were assigned."""
+        self._last, self._version = {}, -1
+
+    def number(self, texts: list[UnnumberedText]) -> NumberedTexts:
+        """Assign an id to each text. Sort *texts* by time, and clear the list."""
+        texts.sort(key=itemgetter(0))
+        until = self._look_up(texts[0][0], texts[-1][0]) if texts else 0
+        numbered = NumberedTexts([], [], [])
+        free = 0
+        for second, record, part, kind, words in texts:
+            free = max(free + 1, second << SECOND_BITS)
+            while True:
+                if (at := free >> SECOND_BITS) > until:
+                    until = self._look_up(at, at)
+                if self._last.get(at, -1) < free:
+                    break
+                free = self._last[at] + 1
+            numbered.rows.append((free, record, part, kind))
+            (numbered.answered if kind in ANSWERED else numbered.said).append((free, words))
+        self._last.update((row[0] >> SECOND_BITS, row[0]) for row in numbered.rows)
+        texts.clear()
+        return numbered
+
+    def _look_up(self, first: int, last: int) -> int:
+        """Look up the ids taken from *first* to *last* and a little beyond; return how far."""
+        db = self._db
+        last += _SECONDS_AHEAD
+        version = db.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version:  # Another process wrote since.
+            self._version, self._last = version, {}
+            newest = db.execute("SELECT max(id) FROM texts").fetchone()[0] or 0
+            self._newest = newest >> SECOND_BITS
+        low, high = first << SECOND_BITS, (min(self._newest, last) + 1) << SECOND_BITS
+        if low < high:
+            self._last |= dict(db.execute(_TAKEN, (low, high)))
+        return last
 
 
 def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) -> bool:
-    """Return whether a chunk begins where the bookmarks stand; the ledger's may be further."""
+    """Return whether a chunk begins at the bookmarks; the one for usage may be further."""
     return (chunk.generation, chunk.start) == (generation, text_offset) and (
         usage_offset == chunk.usage_start or usage_offset >= chunk.bookmark.offset
     )
 
 
 def write_usage(db: sqlite3.Connection, chunk: UsageChunk, names: Names, *, start: int) -> None:
-    """Write what a log tells of responses from *start* on, folded into what it told before."""
+    """Write the usage of a chunk from *start* on, folded into what the log had before."""
     log = chunk.log
     write_usage_rows(db, log, chunk.sightings, names, is_more=start > 0)
     db.execute("DELETE FROM skipped WHERE log = ? AND offset >= ?", (log, start))
     db.executemany(
         "INSERT INTO skipped VALUES (?, ?, ?, ?)",
-        ((log, each.offset, each.why, each.detail) for each in chunk.skipped),
+        ((log, item.offset, item.why, item.detail) for item in chunk.skipped),
     )
     db.execute(
         "UPDATE logs SET usage_offset = ?, usage_size_bytes = ?, usage_mtime_ns = ?,"
@@ -279,6 +339,22 @@ def write_usage(db: sqlite3.Connection, chunk: UsageChunk, names: Names, *, star
             log,
         ),
     )
+
+
+def write_usage_chunk(db: sqlite3.Connection, chunk: UsageChunk, names: Names) -> None:
+    """Write a chunk of usage alone, if its bookmark is still where the reading began."""
+    known = db.execute("SELECT generation, usage_offset FROM logs WHERE id = ?", (chunk.log,))
+    if known.fetchone() != (chunk.generation, chunk.start):
+        return
+    if chunk.problem is not None:
+        write_problem(db, chunk)
+    else:
+        write_usage(db, chunk, names, start=chunk.start)
+
+
+def write_problem(db: sqlite3.Connection, chunk: UsageChunk) -> None:
+    """Write why a log could not be read."""
+    db.execute("UPDATE logs SET problem = ? WHERE id = ?", (chunk.problem, chunk.log))
 
 
 def mark_values(mark: Bookmark) -> tuple[Any, ...]:

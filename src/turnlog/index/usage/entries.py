@@ -1,25 +1,36 @@
-"""Sightings as the index stores them: small, since there are many and most are alike.
+"""Usage entries as the index stores them: packed, since there are many.
 
-What stands beside them in their row (the response's name, the session, the directory, the model) is
-left out and put back when they are read.
+The columns of a row (the response's name, session, directory and model) are not packed, and are
+added when an entry is read.
 """
 
-# Annotations are no strings here: msgspec would have to evaluate them at every start.
+# Without postponed annotations, which msgspec would have to evaluate at every start.
 
 import sqlite3
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from turnlog.index.database import utf8_safe_row
 from turnlog.index.ids import OFFSET_BITS, Names, instant_at, microseconds
-from turnlog.records.responses import folded as both
+from turnlog.records.responses import folded
 from turnlog.records.usage import Counters
 from turnlog.records.usage_entries import UsageEntry
 from turnlog.text import utf8_safe
+
+SkipReason = Literal["damaged", "odd", "unreadable"]
+
+
+class SkippedUsage(Struct, frozen=True, kw_only=True):
+    """Usage that was not counted, or not as it was written, and where it is."""
+
+    path: str
+    offset: int
+    why: SkipReason
+    detail: str
 
 
 class _UsageColumns(Struct, array_like=True, omit_defaults=True, gc=False):
@@ -31,9 +42,9 @@ class _UsageColumns(Struct, array_like=True, omit_defaults=True, gc=False):
     is_sidechain: bool = False
     subagent: str | None = None
     last_at: int | None = None
-    """None if it is the same as *at*."""
+    """None if equal to *at*."""
     message_id: str | None = None
-    """None if it is the response's name."""
+    """None if equal to the response's name."""
     service_tier: str | None = None
     inference_geo: str | None = None
     speed: str | None = None
@@ -45,28 +56,29 @@ class _UsageColumns(Struct, array_like=True, omit_defaults=True, gc=False):
     copy_of: str | None = None
 
 
+_NO_MESSAGE: Final = ("request ", "record ", "nameless ")
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_UsageColumns).decode
 
 
 class UsageRow(NamedTuple):
-    """A sighting that is ready to be stored."""
+    """An entry as it is stored."""
 
     name: str
     place: bytes
     session: str | None
     cwd: str | None
     model: str | None
-    told: bytes
+    packed: bytes
 
 
-def usage_row(name: str, place: bytes, found: UsageEntry) -> UsageRow:
-    """Make a sighting ready to be stored."""
-    used = found.counters
-    at = microseconds(found.at)
-    last_at = None if found.last_at == found.at else microseconds(found.last_at)
-    told = _UsageColumns(
-        found.offset,
+def usage_row(name: str, place: bytes, entry: UsageEntry) -> UsageRow:
+    """Return the row for *entry*."""
+    used = entry.counters
+    at = microseconds(entry.at)
+    last_at = None if entry.last_at == entry.at else microseconds(entry.last_at)
+    columns = _UsageColumns(
+        entry.offset,
         at,
         (
             used.input,
@@ -76,88 +88,85 @@ def usage_row(name: str, place: bytes, found: UsageEntry) -> UsageRow:
             used.cache_read,
             used.web_searches,
         ),
-        found.request_id,
-        found.rank,
-        found.is_sidechain,
-        found.subagent,
+        entry.request_id,
+        entry.rank,
+        entry.is_sidechain,
+        entry.subagent,
         last_at,
-        None if found.message_id == name else found.message_id,
-        found.service_tier,
-        found.inference_geo,
-        found.speed,
-        found.record_id,
-        found.part,
-        None if found.recorded_usd is None else str(found.recorded_usd),
+        None if entry.message_id == name else entry.message_id,
+        entry.service_tier,
+        entry.inference_geo,
+        entry.speed,
+        entry.record_id,
+        entry.part,
+        None if entry.recorded_usd is None else str(entry.recorded_usd),
         used.others or None,
-        found.odd,
-        found.copy_of,
+        entry.odd,
+        entry.copy_of,
     )
-    name, session, cwd, model = utf8_safe_row((name, found.session, found.cwd, found.model))
-    return UsageRow(name, place, session, cwd, model, _packed(told))
+    name, session, cwd, model = utf8_safe_row((name, entry.session, entry.cwd, entry.model))
+    return UsageRow(name, place, session, cwd, model, _packed(columns))
 
 
 def usage_entry_of(row: Sequence[Any]) -> UsageEntry:
-    """Return the sighting of a row: its name, log, session, directory, model, and the rest."""
-    name, log, session, cwd, model, data = row
-    told = _unpack(data)
-    at = instant_at(told.at)
+    """Return the entry of a row: name, log, session, directory, model, packed columns."""
+    name, log, session, cwd, model, packed = row
+    columns = _unpack(packed)
+    at = instant_at(columns.at)
     return UsageEntry(
-        message_id=_message_id(name, told),
-        request_id=told.request_id,
-        record_id=told.record_id,
-        copy_of=told.copy_of,
-        part=told.part,
+        message_id=_message_id(name, columns),
+        request_id=columns.request_id,
+        record_id=columns.record_id,
+        copy_of=columns.copy_of,
+        part=columns.part,
         session=session,
-        subagent=told.subagent,
-        is_sidechain=told.is_sidechain,
-        rank=told.rank,
+        subagent=columns.subagent,
+        is_sidechain=columns.is_sidechain,
+        rank=columns.rank,
         at=at,
-        last_at=at if told.last_at is None else instant_at(told.last_at),
+        last_at=at if columns.last_at is None else instant_at(columns.last_at),
         model=model,
-        counters=_counters(told),
-        speed=told.speed,
-        service_tier=told.service_tier,
-        inference_geo=told.inference_geo,
-        recorded_usd=None if told.recorded_usd is None else Decimal(told.recorded_usd),
+        counters=_counters(columns),
+        speed=columns.speed,
+        service_tier=columns.service_tier,
+        inference_geo=columns.inference_geo,
+        recorded_usd=None if columns.recorded_usd is None else Decimal(columns.recorded_usd),
         cwd=cwd,
         log=log,
-        offset=told.offset,
-        odd=told.odd,
+        offset=columns.offset,
+        odd=columns.odd,
     )
 
 
 def message_of_one(row: Sequence[Any], names: Names) -> tuple[Any, ...]:
-    """Return the row of the message that only one sighting tells of, from the sighting's own row.
-
-    Its name, log, session, directory, model, and the rest; in the order of ``messages``.
-    """
-    name, log, session, cwd, model, data = row
-    told = _unpack(data)
+    """Return the row of a message that has one entry only, from that entry's row."""
+    name, log, session, cwd, model, packed = row
+    columns = _unpack(packed)
     return (
         name,
-        _message_id(name, told),
-        told.request_id,
-        told.part,
+        _message_id(name, columns),
+        columns.request_id,
+        columns.part,
         session,
-        told.subagent,
-        told.is_sidechain,
-        told.at if told.last_at is None else told.last_at,
+        columns.subagent,
+        columns.is_sidechain,
+        columns.at if columns.last_at is None else columns.last_at,
         model,
-        names[told.speed],
-        names[told.service_tier],
-        names[told.inference_geo],
-        *told.counts,
-        msgspec.json.encode(told.others).decode() if told.others else None,
-        told.recorded_usd,
+        names[columns.speed],
+        names[columns.service_tier],
+        names[columns.inference_geo],
+        *columns.counts,
+        msgspec.json.encode(columns.others).decode() if columns.others else None,
+        columns.recorded_usd,
         cwd,
         cwd,
-        log << OFFSET_BITS | told.offset,
+        log << OFFSET_BITS | columns.offset,
     )
 
 
-def _message_id(name: str, told: _UsageColumns) -> str | None:
-    is_name = told.message_id is None and not told.part
-    return name if is_name and not name.startswith(_NO_MESSAGE) else told.message_id
+def _message_id(name: str, columns: _UsageColumns) -> str | None:
+    is_name = columns.message_id is None and not columns.part
+    return name if is_name and not name.startswith(_NO_MESSAGE) else columns.message_id
 
 
 SELECT: Final = (
@@ -167,54 +176,51 @@ SELECT: Final = (
     " LEFT JOIN names AS cwd_names ON cwd_names.id = sightings.cwd"
     " LEFT JOIN names AS model_names ON model_names.id = sightings.model"
 )
-"""Gives what ``sighting_of`` takes, and the log's id."""
+"""Selects what ``usage_entry_of`` takes, and the log's id."""
 
 
 def write_usage_rows(
-    db: sqlite3.Connection, log: int, found: Sequence[UsageRow], names: Names, *, is_more: bool
+    db: sqlite3.Connection, log: int, rows: Sequence[UsageRow], names: Names, *, is_more: bool
 ) -> None:
-    """Write what a log tells of responses; if it *is_more*, folded into what it told before."""
+    """Write the usage of a log; if it *is_more*, folded into what the log had before."""
     if is_more:
         path = db.execute("SELECT path FROM logs WHERE id = ?", (log,)).fetchone()[0]
-        found = [_with_earlier(db, log, path, UsageRow(*each)) for each in found]
+        rows = [_with_earlier(db, log, path, UsageRow(*row)) for row in rows]
     db.executemany(
         "INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            (log, name, place, names[session], names[cwd], names[model], told)
-            for name, place, session, cwd, model, told in found
+            (log, name, place, names[session], names[cwd], names[model], packed)
+            for name, place, session, cwd, model, packed in rows
         ),
     )
-    changed = found if is_any_deduplicated(db) else found[:1]
-    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((each[0],) for each in changed))
+    changed = rows if is_any_deduplicated(db) else rows[:1]
+    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((row[0],) for row in changed))
 
 
 def is_any_deduplicated(db: sqlite3.Connection) -> bool:
-    """Return whether a response was settled; as long as none was, one unsettled name means all."""
+    """Return whether a message exists; until then, one unsettled name stands for all."""
     return bool(db.execute("SELECT EXISTS (SELECT 1 FROM messages)").fetchone()[0])
 
 
-def _with_earlier(db: sqlite3.Connection, log: int, path: str, found: UsageRow) -> UsageRow:
-    """Fold a sighting into what its log told of the same before."""
+def _with_earlier(db: sqlite3.Connection, log: int, path: str, row: UsageRow) -> UsageRow:
+    """Fold a row into an earlier one of the same log, name and place."""
     earlier = db.execute(
         f"{SELECT} WHERE sightings.name = ? AND sightings.log = ? AND place = ?",
-        (found.name, log, found.place),
+        (row.name, log, row.place),
     ).fetchone()
     if earlier is None:
-        return found
-    later = usage_entry_of((found.name, path, found.session, found.cwd, found.model, found.told))
-    return usage_row(found.name, found.place, both(usage_entry_of(earlier[:6]), later))
+        return row
+    later = usage_entry_of((row.name, path, row.session, row.cwd, row.model, row.packed))
+    return usage_row(row.name, row.place, folded(usage_entry_of(earlier[:6]), later))
 
 
-def _packed(told: _UsageColumns) -> bytes:
+def _packed(columns: _UsageColumns) -> bytes:
     try:
-        return _pack(told)
+        return _pack(columns)
     except UnicodeEncodeError:  # A lone surrogate.
-        return _pack(utf8_safe(msgspec.to_builtins(told)))
+        return _pack(utf8_safe(msgspec.to_builtins(columns)))
 
 
-def _counters(told: _UsageColumns) -> Counters:
-    fresh, output, five_minutes, one_hour, read, searches = told.counts
-    return Counters(fresh, output, five_minutes, one_hour, read, searches, told.others or {})
-
-
-_NO_MESSAGE: Final = ("request ", "record ", "nameless ")
+def _counters(columns: _UsageColumns) -> Counters:
+    fresh, output, five_minutes, one_hour, read, searches = columns.counts
+    return Counters(fresh, output, five_minutes, one_hour, read, searches, columns.others or {})

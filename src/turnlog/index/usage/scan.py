@@ -1,8 +1,8 @@
-"""What one log tells of API responses: the first stage of the index, and of every account.
+"""The usage in one log: read by a scan that only looks at lines which may have usage.
 
-Lines that cannot tell of usage are not looked at. What the place of a log tells of its records
-(whose session, which subagent) is filled in where they do not say so themselves. What could not be
-read, or not as it was written, is noted with its place.
+Records inherit from the place of their log what they do not say themselves: session, subagent,
+model. What could not be read, or not as it was written, is noted with its offset. A refresh for
+costs has a bookmark of its own, so the text of the same log can be read later, or never.
 """
 
 from __future__ import annotations
@@ -10,21 +10,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from hashlib import blake2b
 from itertools import islice
 from sys import intern
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
 from turnlog.formats.supported import DIALECTS
+from turnlog.index.refresh.chunks import Bookmark, UsageChunk, Work, fingerprint, length_of
+from turnlog.index.usage.entries import SkippedUsage, SkipReason, UsageRow, usage_row
 from turnlog.records.damage import Damage
 from turnlog.records.dates import instant
 from turnlog.records.record import SystemInit
+from turnlog.records.responses import folded, name_of, place_of
 from turnlog.records.usage_entries import (
     ASIDE,
     COPY,
     OWN,
+    SYNTHETIC,
     UsageEntry,
     UsageLine,
     supersedes,
@@ -36,63 +41,29 @@ from turnlog.records.usage_entries import (
 from turnlog.storage.reader import Placed, pieces_of, read_log
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Protocol
-
-    from turnlog.formats import Home
-
-    class Readable(Protocol):
-        """A log, or a file beside the logs that is read like one."""
-
-        @property
-        def path(self) -> Path: ...
-        @property
-        def home(self) -> Home: ...
-        @property
-        def layout(self) -> str: ...
-        @property
-        def kind(self) -> str: ...
-        @property
-        def session_id(self) -> str | None: ...
-        @property
-        def agent_id(self) -> str | None: ...
-        @property
-        def project_key(self) -> str | None: ...
-
+    from turnlog.index.refresh.chunks import Readable
 
 _USAGE: Final = (b'"usage"',)
-# The camelCase sibling of the orchestrator's dialect has its counters beside the content, and is
-# found where Claude Code does not write.
+# One dialect, which Claude Code does not write, has its counters next to the content.
 _ANY_USAGE: Final = (*_USAGE, b'"inputTokens"', b'"outputTokens"')
-
-# A mark of turnlog's own may stand before the record that names a flat log's model.
+# A mark of turnlog may precede the record that names a flat log's model.
 _FIRST_RECORDS: Final = 3
-
-Why = Literal["damaged", "odd", "unreadable"]
-
-
-class SkippedUsage(Struct, frozen=True, kw_only=True):
-    """Something that was not counted, or not as it was written, and where it stands."""
-
-    path: str
-    offset: int
-    why: Why
-    detail: str
+_BATCH_ENTRIES: Final = 20_000
 
 
 def needles_of(layout: str) -> tuple[bytes, ...]:
-    """Return the bytes of which a line has at least one if it tells of usage."""
+    """Return bytes of which every line with usage has at least one."""
     return _USAGE if DIALECTS.get(layout) == "claude" else _ANY_USAGE
 
 
 class UsageLines:
-    """What the lines of one log tell, in their order; give it those that have a needle."""
+    """Collects the usage of one log from its lines with a needle, in order."""
 
     def __init__(self, log: Readable) -> None:
         self.path = os.fspath(log.path)
         self.skipped: list[SkippedUsage] = []
-        self.told = 0
-        """Records that told of a response, those included that the next one made superfluous."""
+        self.count = 0
+        """Records with usage, including those that the next one superseded."""
         self.pending = 0
         self._place = _LogPlace(log, self.path)
         self._held: UsageLine | None = None
@@ -102,37 +73,37 @@ class UsageLines:
     def take(
         self, line: bytes | Damage, offset: int, *, is_pending: bool = False
     ) -> Iterator[UsageEntry]:
-        """Return what is told up to this line; of a usual one only when the next has not more."""
-        told = None if isinstance(line, Damage) else usual_response(line)
-        if told is None:
+        """Yield the entries that are final after *line*; the next may supersede a usual one."""
+        usual = None if isinstance(line, Damage) else usual_response(line)
+        if usual is None:
             yield from self.take_unusual(line, offset, is_pending=is_pending)
         else:
-            sighting = self.take_told(told, instant(told.timestamp), offset)
-            if sighting is not None:
-                yield sighting
+            entry = self.take_usual(usual, instant(usual.timestamp), offset)
+            if entry is not None:
+                yield entry
 
-    def take_told(self, told: UsageLine, at: datetime | None, offset: int) -> UsageEntry | None:
-        """Take a line for which ``is_told`` holds, and its instant."""
-        self.told += 1
+    def take_usual(self, line: UsageLine, at: datetime | None, offset: int) -> UsageEntry | None:
+        """Hold the entry of a usual line; return the one before it unless it was superseded."""
+        self.count += 1
         before = None
-        if self._held is not None and not supersedes(told, at, self._held, self._held_at):
-            before = self._let_go(self._held)
-        self._held, self._held_at, self._held_offset = told, at, offset
+        if self._held is not None and not supersedes(line, at, self._held, self._held_at):
+            before = self._release(self._held)
+        self._held, self._held_at, self._held_offset = line, at, offset
         return before
 
     def end(self) -> Iterator[UsageEntry]:
-        """Return the entries that were held back."""
+        """Yield the entry that was held back, if any."""
         if self._held is not None:
-            yield self._let_go(self._held)
+            yield self._release(self._held)
             self._held = None
 
-    def _let_go(self, held: UsageLine) -> UsageEntry:
+    def _release(self, held: UsageLine) -> UsageEntry:
         return self._place.fill_in(usual_usage_entry(held, self._held_at), self._held_offset)
 
     def take_unusual(
         self, line: bytes | Damage, offset: int, *, is_pending: bool
     ) -> Iterator[UsageEntry]:
-        """Return what an unusual line tells, damaged ones included; note what is lost with it."""
+        """Yield the entries of any other line, also of a damaged one; note what is lost."""
         found = line if isinstance(line, Damage) else usage_entries_in(line)
         if not isinstance(found, Damage):
             yield from self._placed(found, offset)
@@ -147,66 +118,19 @@ class UsageLines:
                 else:
                     yield from self._placed(usage_entries_of(piece.record), piece.offset)
 
-    def skip(self, offset: int, why: Why, detail: str) -> None:
+    def skip(self, offset: int, why: SkipReason, detail: str) -> None:
         self.skipped.append(SkippedUsage(path=self.path, offset=offset, why=why, detail=detail))
 
-    def _placed(self, found: Iterable[UsageEntry], offset: int) -> Iterator[UsageEntry]:
-        for sighting in found:
-            self.told += 1
-            if sighting.odd:
-                self.skip(offset, "odd", ", ".join(sighting.odd))
-            yield self._place.fill_in(sighting, offset)
-
-
-def _buffer() -> bytearray:
-    from turnlog.storage.scan import BUFFER_BYTES  # noqa: PLC0415 - Only a scan searches.
-
-    return bytearray(BUFFER_BYTES)
-
-
-class LogScan(Struct):
-    """The search of one log after another; keeps what they have in common."""
-
-    skipped: list[SkippedUsage] = field(default_factory=list)
-    logs: int = 0
-    size_bytes: int = 0
-    pending: int = 0
-    told: int = 0
-    buffer: bytearray = field(default_factory=_buffer)
-
-    def sightings(self, log: Readable, *, start: int = 0) -> Iterator[UsageEntry]:
-        """Return what *log* tells of responses, from *start* on; never raise for its state."""
-        from turnlog.storage.scan import FoundLines  # noqa: PLC0415
-
-        tellings = UsageLines(log)
-        try:
-            with FoundLines(
-                tellings.path, *needles_of(log.layout), start=start, buffer=self.buffer
-            ) as lines:
-                for offset, line in lines:
-                    told = None if isinstance(line, Damage) else usual_response(line)
-                    if told is None:
-                        yield from tellings.take_unusual(line, offset, is_pending=lines.is_pending)
-                        continue
-                    sighting = tellings.take_told(told, instant(told.timestamp), offset)
-                    if sighting is not None:
-                        yield sighting
-                self.logs += 1
-                self.size_bytes += lines.offset
-        except (TurnlogError, OSError) as error:
-            tellings.skip(0, "unreadable", str(error))
-        yield from tellings.end()
-        self.skipped += tellings.skipped
-        self.pending += tellings.pending
-        self.told += tellings.told
-
-
-def _once(text: str | None) -> str | None:
-    return text and intern(text)
+    def _placed(self, entries: Iterable[UsageEntry], offset: int) -> Iterator[UsageEntry]:
+        for entry in entries:
+            self.count += 1
+            if entry.odd:
+                self.skip(offset, "odd", ", ".join(entry.odd))
+            yield self._place.fill_in(entry, offset)
 
 
 class _LogPlace:
-    """What the place of a log tells of its records where they do not say so themselves."""
+    """What the place of a log says about records that do not say it themselves."""
 
     def __init__(self, log: Readable, path: str) -> None:
         self.path = path
@@ -217,25 +141,25 @@ class _LogPlace:
         self._is_flat = DIALECTS.get(log.layout) == "flat"
         self._model: str | None = None
 
-    def fill_in(self, sighting: UsageEntry, offset: int) -> UsageEntry:
-        sighting.log = self.path
-        sighting.offset = offset
-        # The same few texts again and again, held once.
-        sighting.session = _once(sighting.session)
-        sighting.model = _once(sighting.model)
-        sighting.cwd = _once(sighting.cwd)
-        sighting.service_tier = _once(sighting.service_tier)
-        if sighting.session is None:
-            sighting.session = self._session
-        elif self._is_main and sighting.session != self._session:
-            sighting.rank = COPY  # Another session's record, carried along.
+    def fill_in(self, entry: UsageEntry, offset: int) -> UsageEntry:
+        entry.log = self.path
+        entry.offset = offset
+        # Store equal texts once.
+        entry.session = entry.session and intern(entry.session)
+        entry.model = entry.model and intern(entry.model)
+        entry.cwd = entry.cwd and intern(entry.cwd)
+        entry.service_tier = entry.service_tier and intern(entry.service_tier)
+        if entry.session is None:
+            entry.session = self._session
+        elif self._is_main and entry.session != self._session:
+            entry.rank = COPY  # Copied from another session.
         if self._is_subagent:
-            sighting.is_sidechain = True
-            sighting.subagent = sighting.subagent or self._subagent
-            sighting.rank = ASIDE if sighting.rank == OWN else sighting.rank
-        if sighting.model is None and self._is_flat:
-            sighting.model = self._usual_model()
-        return sighting
+            entry.is_sidechain = True
+            entry.subagent = entry.subagent or self._subagent
+            entry.rank = ASIDE if entry.rank == OWN else entry.rank
+        if entry.model is None and self._is_flat:
+            entry.model = self._usual_model()
+        return entry
 
     def _usual_model(self) -> str | None:
         """Return the model that a flat log names once, at its beginning."""
@@ -246,3 +170,153 @@ class _LogPlace:
                     if isinstance(item, Placed) and isinstance(item.record, SystemInit):
                         self._model = item.record.model or ""
         return self._model or None
+
+
+def _buffer() -> bytearray:
+    from turnlog.storage.scan import BUFFER_BYTES  # noqa: PLC0415 - Only a scan needs it.
+
+    return bytearray(BUFFER_BYTES)
+
+
+class LogScan(Struct):
+    """Scans one log after another, and adds up what it skipped."""
+
+    skipped: list[SkippedUsage] = field(default_factory=list)
+    logs: int = 0
+    size_bytes: int = 0
+    pending: int = 0
+    count: int = 0
+    buffer: bytearray = field(default_factory=_buffer)
+
+    def entries(self, log: Readable, *, start: int = 0) -> Iterator[UsageEntry]:
+        """Yield the usage in *log* from *start* on; never raise for its state."""
+        from turnlog.storage.scan import FoundLines  # noqa: PLC0415
+
+        usage = UsageLines(log)
+        try:
+            with FoundLines(
+                usage.path, *needles_of(log.layout), start=start, buffer=self.buffer
+            ) as lines:
+                for offset, line in lines:
+                    usual = None if isinstance(line, Damage) else usual_response(line)
+                    if usual is None:
+                        yield from usage.take_unusual(line, offset, is_pending=lines.is_pending)
+                        continue
+                    entry = usage.take_usual(usual, instant(usual.timestamp), offset)
+                    if entry is not None:
+                        yield entry
+                self.logs += 1
+                self.size_bytes += lines.offset
+        except (TurnlogError, OSError) as error:
+            usage.skip(0, "unreadable", str(error))
+        yield from usage.end()
+        self.skipped += usage.skipped
+        self.pending += usage.pending
+        self.count += usage.count
+
+
+class ChunkUsage:
+    """The usage of one log for the index, folded by response and place."""
+
+    def __init__(self, work: Work) -> None:
+        self.lines = UsageLines(work.log)
+        self.synthetic = 0
+        self._log = work.id
+        self._seen: dict[tuple[str, tuple[Any, ...]], UsageEntry] = {}
+
+    def add(self, entry: UsageEntry) -> None:
+        if entry.model == SYNTHETIC and not entry.counters.total:
+            self.synthetic += 1
+            return
+        name = name_of(entry) or f"nameless {self._log} {entry.offset}"
+        entry.log = ""  # The row has the log's id.
+        key = (name, place_of(entry))
+        known = self._seen.get(key)
+        self._seen[key] = entry if known is None else folded(known, entry)
+
+    def add_held(self) -> None:
+        """Add the entry that was held back, so that everything up to here is counted."""
+        for entry in self.lines.end():
+            self.add(entry)
+
+    def rows(self) -> list[UsageRow]:
+        """Return the rows of what was added since the last call."""
+        self.add_held()
+        rows = [
+            usage_row(name, _packed_place(place), entry)
+            for (name, place), entry in self._seen.items()
+        ]
+        self._seen = {}
+        return rows
+
+
+def _packed_place(place: tuple[Any, ...]) -> bytes:
+    """Return a place as a few bytes that can be compared."""
+    return blake2b(repr(place).encode(errors="replace"), digest_size=8).digest()
+
+
+def batched_usage(works: Iterable[Work]) -> Iterator[list[UsageChunk]]:
+    """Yield the usage of all *works*, in batches for one transaction each."""
+    buffer = _buffer()
+    batch: list[UsageChunk] = []
+    entries = 0
+    for work in works:
+        batch.append(read_usage(work, buffer))
+        entries += len(batch[-1].sightings)
+        if entries >= _BATCH_ENTRIES:
+            yield batch
+            batch, entries = [], 0
+    if batch:
+        yield batch
+
+
+def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
+    """Return the usage of a log from its bookmark on; never raise for its state."""
+    from turnlog.storage.scan import FoundLines  # noqa: PLC0415
+
+    usage = ChunkUsage(work)
+    path = usage.lines.path
+    count = synthetic = 0
+    is_pending = False
+    now: os.stat_result | None = None
+    offset, problem = work.start, None
+    try:
+        now = os.stat(path)
+        with FoundLines(
+            path, *needles_of(work.log.layout), start=work.start, buffer=buffer
+        ) as lines:
+            for at, line in lines:
+                if lines.is_pending:
+                    usage.add_held()
+                    count, synthetic = usage.lines.count, usage.synthetic
+                    is_pending = True
+                for entry in usage.lines.take(line, at, is_pending=is_pending):
+                    usage.add(entry)
+            offset = lines.offset
+    except (TurnlogError, OSError) as error:
+        problem = str(error)
+    rows = usage.rows()
+    size_bytes = length_of(path, now) if now else 0
+    if not is_pending:
+        count, synthetic = usage.lines.count, usage.synthetic
+    return UsageChunk(
+        log=work.id,
+        generation=work.generation,
+        start=work.start,
+        sightings=rows,
+        skipped=usage.lines.skipped,
+        told=count,
+        synthetic=synthetic,
+        tail_told=usage.lines.count - count,
+        tail_synthetic=usage.synthetic - synthetic,
+        is_pending=bool(usage.lines.pending),
+        bookmark=Bookmark(
+            offset,
+            size_bytes,
+            now.st_mtime_ns if now else 0,
+            fingerprint(path, max(offset, size_bytes)),
+        ),
+        device=now.st_dev if now else 0,
+        inode=now.st_ino if now else 0,
+        problem=problem,
+    )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.index.ids import SECOND_BITS
-from turnlog.index.refresh.text_ids import TextNumbering
+from turnlog.index.refresh.writer import TextNumbering
 from turnlog.index.texts import TextKind
 
 seconds = st.lists(st.sampled_from([0, 1, 2, 1000, 1001]), max_size=300)
@@ -47,7 +47,7 @@ def test_one_process_gives_ids_in_order_of_time(turns):
         for number, given_seconds in enumerate(turns):
             if number % 2:
                 placing.start_over()
-            placed = placing.place(texts(given_seconds))
+            placed = placing.number(texts(given_seconds))
             ids = [row[0] for row in placed.rows]
             assert ids == sorted(ids)
             by_record = {row[1]: row[0] >> SECOND_BITS for row in placed.rows}
@@ -64,11 +64,11 @@ def test_two_connections_in_turn_never_give_the_same(turns):
             placings = TextNumbering(one), TextNumbering(other)
             for number, given_seconds in enumerate(turns):
                 db = (one, other)[number % 2]
-                insert(db, placings[number % 2].place(texts(given_seconds)))
+                insert(db, placings[number % 2].number(texts(given_seconds)))
 
 
 def test_a_second_that_is_full_runs_over_into_the_next():
     with closing(table()) as db:
-        placed = TextNumbering(db).place(texts([7] * 257 + [8]))
+        placed = TextNumbering(db).number(texts([7] * 257 + [8]))
         first = 7 << SECOND_BITS
         assert [row[0] for row in placed.rows] == [*range(first, first + 258)]
