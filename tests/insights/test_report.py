@@ -25,9 +25,9 @@ from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.index.refresh.refresh import refresh
 from turnlog.insights import cache
-from turnlog.insights.days import streaks_of
 from turnlog.insights.edits import lines_at_end, lines_in
 from turnlog.insights.explanation import FIGURES, explain
+from turnlog.insights.groups import streaks_of
 from turnlog.insights.report import insights
 from turnlog.insights.scope import Scope
 from turnlog.pricing.cost import load_prices

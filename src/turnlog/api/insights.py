@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from turnlog.insights.cache import REASONS
-from turnlog.insights.days import WEEKDAYS
 from turnlog.insights.explanation import InsightsExplanation, explain
+from turnlog.insights.groups import WEEKDAYS
 from turnlog.insights.overview import (
     WITHIN_DAYS,
     Attention,

@@ -1,15 +1,14 @@
-"""What the cache saved, and what it cost where it was missed.
+"""Cache savings, and the cost of cache misses.
 
-What it saved is what all that was read from it would have cost as fresh input, less what it did
-cost; so writing to the cache, which is dearer than plain input, is not in it.
+The savings are the cost of all cached tokens as fresh input, minus their actual cost. Cache writes,
+which cost more than input, are not part of it.
 
-A miss is a response that could have read more from the cache than it did: the one before it, in
-the same session or subagent, had read or written at least 1,024 tokens more there. What it then
-paid again is as many of its own fresh and written tokens; what that cost is the difference to
-having read them from the cache, by the prices of the ledger. Why it was missed is told by what
-changed: another model answered, the context was replaced by a smaller one (a compaction, a rewind),
-the pause was longer than the cache lives (five minutes, or an hour if it was written for one), or
-none of these, as when tools or instructions changed.
+A miss is a response that read less from the cache than it could: the response before it in the
+same session or subagent had read or written at least 1,024 tokens more. Its repeated tokens are as
+many of its own input and cache-write tokens, and its cost is the difference to reading them from
+the cache. The reason is inferred: another model responded, the context was replaced by a smaller
+one (compaction, rewind), the pause was longer than the lifetime of the cache (five minutes, or an
+hour if written for one), or something else changed, such as tools or instructions.
 """
 
 from __future__ import annotations
@@ -32,27 +31,26 @@ from turnlog.records.responses import Response
 from turnlog.records.usage import Counters
 
 LEAST_TOKENS: Final = 1_024
-"""Fewer than that no cache holds."""
+"""The smallest prompt that is cached."""
 REASONS: Final = {
     "pause": "after a pause longer than the cache lives",
     "model": "another model answered",
     "context": "the context was replaced",
     "other": "something else changed",
 }
-"""Why the cache was missed: what reports call it, and what they say."""
+"""The reasons for cache misses, with their descriptions."""
 _FIVE_MINUTES: Final = timedelta(minutes=5)
 _HOUR: Final = timedelta(hours=1)
 
-# Every response, to be looked at in the order of time.
 _EVERY: Final = (
-    f"SELECT at, id, session, {ANSWERED_BY}, is_sidechain, cache_read,"  # noqa: S608 - Ours.
+    f"SELECT at, id, session, {ANSWERED_BY}, is_sidechain, cache_read,"  # noqa: S608 - No user input.
     " cache_write_5m + cache_write_1h + cache_read"
     " FROM messages WHERE at IS NOT NULL AND part = ''"
 )
-# Whose session answered since then: of all others nothing is asked.
+# Only sessions with a response since then.
 _ACTIVE: Final = "(session IS NULL OR session IN (SELECT session FROM messages WHERE at >= ?))"
 _MESSAGE: Final = (
-    f"SELECT session, {ANSWERED_BY}, at, project, model, speed, service_tier,"  # noqa: S608 - Ours.
+    f"SELECT session, {ANSWERED_BY}, at, project, model, speed, service_tier,"  # noqa: S608 - No user input.
     " inference_geo, record, input, output, cache_write_5m, cache_write_1h, cache_read,"
     " web_searches FROM messages WHERE id = ?"
 )
@@ -65,9 +63,9 @@ class Miss(NamedTuple):
     record: int
     reason: str
     tokens: int
-    """How many it paid again."""
+    """The tokens paid again."""
     cost: Decimal
-    """By how much that made it dearer."""
+    """The additional cost."""
 
 
 class MissRow(Struct, kw_only=True):
@@ -80,10 +78,10 @@ class MissRow(Struct, kw_only=True):
 
 
 class Cache(Struct, kw_only=True):
-    """What the cache was good for."""
+    """Cache savings and misses."""
 
     efficiency: float | None
-    """Which part of what models read came from the cache."""
+    """The share of tokens read that came from the cache."""
     saved_usd: str
     misses: int
     missed_tokens: int
@@ -98,7 +96,7 @@ def cache_figures(
     asked: Scope,
     efficiency: float | None,
 ) -> Cache:
-    """Say what the cache saved and what misses cost."""
+    """Return the savings, and the misses by reason."""
     rows = {reason: MissRow(reason=reason, misses=0, tokens=0, cost_usd="0") for reason in REASONS}
     costs: dict[str, list[Decimal]] = {reason: [] for reason in REASONS}
     for miss in misses:
@@ -107,27 +105,27 @@ def cache_figures(
         costs[miss.reason].append(miss.cost)
     for reason, row in rows.items():
         row.cost_usd = f"{total_usd(costs[reason]):f}"
-    found = [row for row in rows.values() if row.misses]
+    missed = [row for row in rows.values() if row.misses]
     return Cache(
         efficiency=efficiency,
         saved_usd=f"{_saved(scan, prices, asked):f}",
-        misses=sum(row.misses for row in found),
-        missed_tokens=sum(row.tokens for row in found),
-        missed_usd=f"{total_usd(Decimal(row.cost_usd) for row in found):f}",
-        reasons=sorted(found, key=lambda row: (-Decimal(row.cost_usd), -row.misses)),
+        misses=sum(row.misses for row in missed),
+        missed_tokens=sum(row.tokens for row in missed),
+        missed_usd=f"{total_usd(Decimal(row.cost_usd) for row in missed):f}",
+        reasons=sorted(missed, key=lambda row: (-Decimal(row.cost_usd), -row.misses)),
     )
 
 
 def misses_of(index: Index, prices: Prices, asked: Scope) -> list[Miss]:
-    """Find the misses of the period, in the order of time."""
+    """Return the misses of the period, in chronological order."""
     since, until = microseconds(asked.since), microseconds(asked.until)
     names = names_of(index)
     before: dict[tuple[int | None, ...], tuple[int, int]] = {}
-    found: list[Miss] = []
+    misses: list[Miss] = []
     every, bounds = _EVERY, list[int]()
     if since is not None:
         every, bounds = f"{_EVERY} AND {_ACTIVE}", [since]
-    # By instant, then by id. Sorted here: SQLite would take longer for it than for all the rest.
+    # Sorted here by time, then id: SQLite would take longer for it than for everything else.
     for at, message, session, subagent, is_sidechain, read, cached in sorted(
         index.db.execute(every, bounds)
     ):
@@ -142,17 +140,17 @@ def misses_of(index: Index, prices: Prices, asked: Scope) -> list[Miss]:
         if asked.project is None or is_within(response.project, asked.project):
             miss = _miss(response, record, _response(index, last[0], names)[0], prices)
             if miss.tokens > 0:
-                found.append(miss)
-    return found
+                misses.append(miss)
+    return misses
 
 
 def explain_misses(index: Index, misses: Iterable[Miss], reason: str | None) -> list[Evidence]:
-    """Describe misses by the record of their response, the dearest first."""
-    found = []
-    for miss in sorted(misses, key=lambda each: (-each.cost, each.record)):
+    """Return the responses of misses, the most expensive first."""
+    rows = []
+    for miss in sorted(misses, key=lambda miss: (-miss.cost, miss.record)):
         if reason in {None, miss.reason}:
             log, offset = index.place(miss.record)
-            found.append(
+            rows.append(
                 Evidence(
                     at=miss.response.at,
                     session=miss.response.session,
@@ -164,11 +162,11 @@ def explain_misses(index: Index, misses: Iterable[Miss], reason: str | None) -> 
                     cost_usd=f"{miss.cost:f}",
                 )
             )
-    return found
+    return rows
 
 
 def _response(index: Index, message: int, names: dict[int, str]) -> tuple[Response, int]:
-    """Read a response, as far as prices ask, and the record that counts."""
+    """Return a response with the fields that prices need, and its record."""
     row = index.db.execute(_MESSAGE, (message,)).fetchone()
     session, subagent, at, project, model, speed, tier, geo, record, *used = row
     response = Response(
@@ -214,26 +212,26 @@ def _reason(response: Response, before: Response) -> str:
 
 
 def _read_instead(used: Counters, most: int) -> tuple[Counters, int]:
-    """Return what would have been used if up to *most* tokens had been found in the cache."""
+    """Return the usage if up to *most* tokens had been cached, and how many were not."""
     left = most
-    found = structs.replace(used)
+    cached = structs.replace(used)
     for name in ("cache_write_5m", "cache_write_1h", "input"):
-        moved = min(left, getattr(found, name))
-        setattr(found, name, getattr(found, name) - moved)
+        moved = min(left, getattr(cached, name))
+        setattr(cached, name, getattr(cached, name) - moved)
         left -= moved
     tokens = most - left
-    found.cache_read += tokens
-    return found, tokens
+    cached.cache_read += tokens
+    return cached, tokens
 
 
 def _saved(scan: UsageScan, prices: Prices, asked: Scope) -> Decimal:
-    """Reckon what it would have cost to read everything afresh, less what it did cost."""
+    """Return the cost without a cache minus the actual cost."""
     period = asked.period
-    asked_for = [each for each in scan.responses if each.counters.cache_read and period.holds(each)]
-    afresh = []
-    for each in asked_for:
-        counters = structs.replace(each.counters)
+    cached = [row for row in scan.responses if row.counters.cache_read and period.holds(row)]
+    uncached = []
+    for response in cached:
+        counters = structs.replace(response.counters)
         counters.input += counters.cache_read
         counters.cache_read = 0
-        afresh.append(structs.replace(each, counters=counters))
-    return total_usd((prices.bill(afresh).total_usd, -prices.bill(asked_for).total_usd))
+        uncached.append(structs.replace(response, counters=counters))
+    return total_usd((prices.bill(uncached).total_usd, -prices.bill(cached).total_usd))

@@ -1,10 +1,9 @@
-"""What tools were asked: how often, how often in vain, how long it took, and in which order.
+"""Tool calls: how often, how many failed, how long they took, and in which sequences.
 
-A call is of the period in which it was asked, and counts once, as in ``turnlog query tools``. It
-failed if its result says so; one that was never answered is in no rate. It takes
-as long as it is from the record that asks to the one that answers. A sequence is two or three
-calls that follow one another in one session's part of one log, with at least two different tools;
-it counts wherever it begins.
+A call belongs to the period in which it was made and counts once, as in ``turnlog query tools``.
+Calls without a result are not part of failure rates. The duration is the time from the record of
+the call to that of its result. A sequence is two or three consecutive calls of one session in one
+log, with at least two different tools; it counts at each position where it begins.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ from turnlog.index.ids import IS_CALL
 from turnlog.insights.scope import Evidence, Places, Scope, conditions, names_of, part_of
 
 LEAST: Final = 3
-"""What happens less often than that is no sequence."""
+"""The smallest count of a sequence in the report."""
 _TOOL_BITS: Final = 24
 _MASK: Final = (1 << _TOOL_BITS) - 1
 _MS: Final = 1_000
 
 
 class Tally(Struct):
-    """How many calls were asked, answered and in vain."""
+    """Counts of calls, results and failures."""
 
     calls: int = 0
     answered: int = 0
     failed: int = 0
 
     def add(self, is_error: int | None, count: int = 1) -> None:
-        """Count so many more calls."""
+        """Count *count* more calls."""
         self.calls += count
         if is_error is not None:
             self.answered += count
             self.failed += count if is_error else 0
 
     def join(self, more: Tally) -> None:
-        """Count what another tally counted."""
+        """Add another tally."""
         self.calls += more.calls
         self.answered += more.answered
         self.failed += more.failed
@@ -52,39 +51,39 @@ class Tally(Struct):
 
 
 class ToolRow(Struct, kw_only=True):
-    """What a tool was asked."""
+    """The calls of a tool."""
 
     tool: str
     calls: int
     failed: int
     unanswered: int
     failure_rate: float | None
-    """Which part of the answers were errors; null if there was none."""
+    """The share of results that are errors; null without results."""
     total_ms: int
     median_ms: int | None
     longest_ms: int | None
 
 
 class SequenceRow(Struct, kw_only=True):
-    """Tools that were called one after another."""
+    """Tools called one after another."""
 
     tools: list[str]
     count: int
 
 
 class CallFigures(Struct):
-    """Everything that one look at the calls tells."""
+    """The figures of all calls of a period."""
 
     total: Tally
     tools: list[ToolRow]
     sequences: list[SequenceRow]
     by_model: dict[str, Tally]
     by_session: dict[int, Tally]
-    """By the number that records know a session by."""
+    """By the number of the session in the index."""
 
 
 def calls_of(index: Index, asked: Scope) -> CallFigures:
-    """Look at every call of the period, once."""
+    """Return the figures of the calls in the period."""
     counts: dict[tuple[int | None, ...], int] = {}
     times: dict[int, list[int]] = {}
     runs: dict[int, int] = {}
@@ -97,7 +96,7 @@ def calls_of(index: Index, asked: Scope) -> CallFigures:
             times.setdefault(tool, []).append(took)
         if place != (log, session):
             place, earlier, before = (log, session), 0, 0
-        # Two tools, and three, each as one number: there are many of them, and numbers are quick.
+        # Two or three tools are one integer, because integers are fast and there are many.
         two = before << _TOOL_BITS | tool
         if before and before != tool:
             runs[two] = runs.get(two, 0) + 1
@@ -105,10 +104,10 @@ def calls_of(index: Index, asked: Scope) -> CallFigures:
             three = earlier << 2 * _TOOL_BITS | two
             runs[three] = runs.get(three, 0) + 1
         earlier, before = before, tool
-    return _added_up(counts, times, runs, names_of(index))
+    return _figures(counts, times, runs, names_of(index))
 
 
-def _added_up(
+def _figures(
     counts: dict[tuple[int | None, ...], int],
     times: dict[int, list[int]],
     runs: dict[int, int],
@@ -138,14 +137,14 @@ def explain_calls(
     asked: Scope,
     tool: str | None = None,
     *,
-    which: str = "TRUE",
+    condition: str = "TRUE",
 ) -> Iterator[Evidence]:
-    """Return the calls of a tool, or of all, that *which*, a condition of ours, holds for."""
-    where, values = conditions(index, asked, with_repeats=True)  # IS_CALL leaves them out.
+    """Yield the calls of a tool, or of all, that an SQL condition holds for."""
+    where, values = conditions(index, asked, with_repeats=True)  # IS_CALL excludes repeats.
     rows = index.db.execute(
         "SELECT r.id, r.session, r.at, n.name, c.is_error, c.duration_us FROM calls AS c"  # noqa: S608
         " JOIN records AS r ON r.id = c.record JOIN names AS n ON n.id = c.tool"
-        f" WHERE {IS_CALL} AND {which} AND {where}"
+        f" WHERE {IS_CALL} AND {condition} AND {where}"
         " ORDER BY r.id, c.block",
         values,
     )
@@ -153,16 +152,16 @@ def explain_calls(
     for record, session, at, name, is_error, took in rows:
         if tool is not None and name != tool:
             continue
-        told = {None: "not answered", 0: "answered", 1: "failed"}[is_error]
+        result = {None: "not answered", 0: "answered", 1: "failed"}[is_error]
         figures = {} if took is None else {"duration_ms": took // _MS}
-        yield places.behind(record, session, at, f"{name}: {told}", **figures)
+        yield places.behind(record, session, at, f"{name}: {result}", **figures)
 
 
 def explain_sequences(index: Index, asked: Scope, wanted: list[str]) -> Iterator[Evidence]:
-    """Return the calls at which a sequence begins."""
-    where, values = conditions(index, asked, with_repeats=True)  # IS_CALL leaves them out.
+    """Yield the calls at which a sequence begins."""
+    where, values = conditions(index, asked, with_repeats=True)  # IS_CALL excludes repeats.
     rows = index.db.execute(
-        "SELECT r.id, r.session, r.at, c.record >> 40, n.name FROM calls AS c"  # noqa: S608 - Ours.
+        "SELECT r.id, r.session, r.at, c.record >> 40, n.name FROM calls AS c"  # noqa: S608 - No user input.
         " JOIN records AS r ON r.id = c.record JOIN names AS n ON n.id = c.tool"
         f" WHERE {IS_CALL} AND {where} ORDER BY c.record, c.block",
         values,
@@ -174,13 +173,13 @@ def explain_sequences(index: Index, asked: Scope, wanted: list[str]) -> Iterator
         run.append(row)
         if len(run) > len(wanted):
             del run[0]
-        if [each[4] for each in run] == wanted:
+        if [call[4] for call in run] == wanted:
             record, session, at = run[0][:3]
             yield places.behind(record, session, at, " -> ".join(wanted))
 
 
 def _rows(index: Index, asked: Scope) -> Iterator[Any]:
-    where, values = conditions(index, asked, with_repeats=True)  # IS_CALL leaves them out.
+    where, values = conditions(index, asked, with_repeats=True)  # IS_CALL excludes repeats.
     return index.db.execute(
         "SELECT c.record >> 40, r.session, c.tool, c.is_error, c.duration_us, r.model"  # noqa: S608
         " FROM calls AS c JOIN records AS r ON r.id = c.record"
@@ -210,9 +209,9 @@ def _tool_rows(
     return sorted(rows, key=lambda row: (-row.calls, row.tool))
 
 
-def _sequences(found: dict[int, int], names: dict[int, str]) -> list[SequenceRow]:
+def _sequences(runs: dict[int, int], names: dict[int, str]) -> list[SequenceRow]:
     rows = []
-    for key, count in found.items():
+    for key, count in runs.items():
         if count >= LEAST:
             parts = (key >> 2 * _TOOL_BITS, key >> _TOOL_BITS & _MASK, key & _MASK)
             rows.append(SequenceRow(tools=[names[part] for part in parts if part], count=count))

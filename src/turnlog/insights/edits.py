@@ -1,10 +1,10 @@
-"""Edit churn: which files were edited again and again, and how many lines came and went.
+"""Edits: which files were edited how often, and how many lines were added and removed.
 
-An edit is a call that writes a file (Edit, MultiEdit, NotebookEdit, Write). It went through unless
-its result says otherwise; edits nobody answered are in no rate. Lines are those of the patch that
-its result carries; of a new file, all of it. They stand in the log only and are read back, and
-where a log is gone or says nothing of lines, they are counted as not known. A file was right at
-the first try in a session in which one edit of it went through, and no second.
+An edit is a call that writes a file (Edit, MultiEdit, NotebookEdit, Write). It succeeded unless its
+result is an error; edits without a result are not counted. Lines come from the patch in the
+result, or from the content of a new file. They are read from the logs; if a log is gone or records
+no lines, the lines are unknown. A file was right at the first try in a session that edited it
+successfully exactly once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from turnlog.storage import Closing
 from turnlog.storage.sources import Seekable, open_source
 
 READ_AT_MOST: Final = 100_000
-"""So many results are read for their lines."""
+"""The most results that are read for their lines."""
 
 _END_BYTES: Final = 4_096
 _PATCH: Final = b'"structuredPatch":'
@@ -36,32 +36,32 @@ _Row = tuple[Any, ...]
 
 
 class EditedFileRow(Struct, kw_only=True):
-    """A file that was edited."""
+    """The edits of a file."""
 
     file: str
     edits: int
     failed: int
     sessions: int
     most_in_a_session: int
-    """How often it was edited in the session that edited it most."""
+    """The most edits of it in one session."""
     added: int
     removed: int
 
 
 class Edits(Struct, kw_only=True):
-    """What was edited."""
+    """The edits of all files."""
 
     edits: int
-    """Calls that were answered without an error."""
+    """Calls with a result that is not an error."""
     failed: int
     failure_rate: float | None
     files: int
     first_try_rate: float | None
-    """Of the files that a session edited, which part it edited once."""
+    """The share of files, counted per session, that were edited once."""
     added: int
     removed: int
     unknown: int
-    """Edits of which no log tells the lines."""
+    """Edits with an unknown number of lines."""
     rows: list[EditedFileRow]
     """The most edited first."""
 
@@ -74,15 +74,13 @@ class _File(Struct):
 
 
 def edits_of(index: Index, asked: Scope) -> Edits:
-    """Count edits, files and lines."""
+    """Return the figures of edits, files and lines."""
     files: dict[str, _File] = {}
     tries: dict[tuple[str, int | None], int] = {}
     unknown = 0
     for row, lines in edits_with_lines(index, asked):
         path, session, is_error = row[:3]
-        file = files.get(path)
-        if file is None:
-            file = files[path] = _File()
+        file = files.setdefault(path, _File())
         if is_error:
             file.failed += 1
             continue
@@ -93,25 +91,23 @@ def edits_of(index: Index, asked: Scope) -> Edits:
         else:
             file.added += lines[0]
             file.removed += lines[1]
-    edits, failed = (sum(getattr(each, name) for each in files.values()) for name in _COUNTS)
+    edits = sum(file.edits for file in files.values())
+    failed = sum(file.failed for file in files.values())
     return Edits(
         edits=edits,
         failed=failed,
         failure_rate=part_of(failed, edits + failed),
         files=len({path for path, _ in tries}),
         first_try_rate=part_of(sum(count == 1 for count in tries.values()), len(tries)),
-        added=sum(each.added for each in files.values()),
-        removed=sum(each.removed for each in files.values()),
+        added=sum(file.added for file in files.values()),
+        removed=sum(file.removed for file in files.values()),
         unknown=unknown,
         rows=_rows_of(files, tries, asked),
     )
 
 
-_COUNTS: Final = ("edits", "failed")
-
-
 def explain_edits(index: Index, asked: Scope, file: str | None = None) -> Iterator[Evidence]:
-    """Return the edits of a file, or of all."""
+    """Yield the edits of a file, or of all."""
     places = Places(index)
     for row, lines in edits_with_lines(index, asked, file):
         path, session, is_error, record, at, _, _ = row
@@ -123,13 +119,13 @@ def explain_edits(index: Index, asked: Scope, file: str | None = None) -> Iterat
 def edits_with_lines(
     index: Index, asked: Scope, file: str | None = None
 ) -> Iterator[tuple[_Row, Lines | None]]:
-    """Give every answered edit, in the order of the results, with the lines it changed if known."""
+    """Yield every edit with a result, in the order of results, with its lines if known."""
     where, values = conditions(index, asked)
     if file is not None:
         where += " AND p.path = ?"
         values.append(file)
     rows = index.db.execute(
-        "SELECT p.path, r.session, c.is_error, r.id, r.at, a.id, a.length"  # noqa: S608 - Ours.
+        "SELECT p.path, r.session, c.is_error, r.id, r.at, a.id, a.length"  # noqa: S608 - No user input.
         " FROM touches AS f JOIN calls AS c ON c.record = f.record AND c.block = f.block"
         " JOIN records AS r ON r.id = f.record JOIN paths AS p ON p.id = f.path"
         " JOIN records AS a ON a.id = c.result"
@@ -150,8 +146,8 @@ def edits_with_lines(
 class _Results(Closing):
     """Reads the lines of results, one log after another.
 
-    A result carries the file as it was before, which is most of it, and the patch behind that. So
-    its end is looked at first, and all of it only where that is not enough.
+    Most of a result is the old content of the file, followed by the patch. So the end is read
+    first, and the whole result only if that is not enough.
     """
 
     def __init__(self, index: Index) -> None:
@@ -160,11 +156,11 @@ class _Results(Closing):
         self._source: Seekable | None = None
 
     def lines(self, record: int, length: int) -> Lines | None:
-        """Return the lines that the edit which *record* tells of added and removed."""
+        """Return the lines that the edit with the result *record* added and removed."""
         if length > _END_BYTES:
-            found = self._at_the_end(record, length)
-            if found is not None:
-                return found
+            lines = self._at_the_end(record, length)
+            if lines is not None:
+                return lines
         data = self._index.raw(record, length)
         return None if data is None else lines_in(data)
 
@@ -193,35 +189,35 @@ class _Results(Closing):
 
 
 def lines_at_end(end: bytes) -> Lines | None:
-    """Return the lines of the patch in a result that ends with *end*; None if it is not there.
+    """Return the lines of the patch in a result that ends with *end*, or None.
 
-    A quote that is not escaped ends the name of a field, so the name is no part of a text. What
-    follows it must be the rest of a record, or the patch is not the result's own.
+    The quotes of the field name are not escaped, so it is not inside a string. What follows must
+    parse as the rest of a record, or the patch is not the result's own.
     """
-    place = end.rfind(_PATCH)
-    if place < 0:
+    start = end.rfind(_PATCH)
+    if start < 0:
         return None
     try:
-        told = _decode(_HEAD + end[place:]).told
+        result = _decode(_HEAD + end[start:]).result
     except (ValueError, RecursionError):
         return None
-    hunks = [bytes(hunk.lines) for hunk in (told.hunks if told else None) or ()]
+    hunks = [bytes(hunk.lines) for hunk in (result.hunks if result else None) or ()]
     return _counted(hunks) if _has_lines(hunks) else None
 
 
-def lines_in(result: bytes) -> Lines | None:
-    """Give how many lines the edit that a result tells of added and removed; None if it is silent.
+def lines_in(line: bytes) -> Lines | None:
+    """Return the lines that the edit with the result in *line* added and removed, or None.
 
-    Of the line only this is decoded: most of its bytes are the file as it was before.
+    Only the patch is decoded, since most of the line is the old content of the file.
     """
     try:
-        told = _decode(result).told
-        if told is None:
+        result = _decode(line).result
+        if result is None:
             return None
-        hunks = None if told.hunks is None else [bytes(hunk.lines) for hunk in told.hunks]
-        content = bytes(told.content)
+        hunks = None if result.hunks is None else [bytes(hunk.lines) for hunk in result.hunks]
+        content = bytes(result.content)
     except (ValueError, RecursionError):
-        hunks, content = _leniently(result)
+        hunks, content = _decode_leniently(line)
     if content and not _has_lines(hunks or ()):
         text = _text(content)
         if text is not None:
@@ -238,9 +234,9 @@ def _counted(hunks: list[bytes]) -> Lines:
 
 
 def _begin(lines: bytes, sign: bytes) -> int:
-    """Count the texts of a JSON list that begin with a sign, without decoding them.
+    """Count the strings of a JSON list that begin with *sign*, without decoding them.
 
-    A quote before the sign opens such a text, unless it is one within a text, which is escaped.
+    A quote before the sign begins a string unless it is escaped.
     """
     return lines.count(b'"' + sign) - lines.count(b'\\"' + sign)
 
@@ -255,7 +251,7 @@ class _EditResult(Struct, gc=False):
 
 
 class _Result(Struct, gc=False):
-    told: _EditResult | None = msgspec.field(default=None, name="toolUseResult")
+    result: _EditResult | None = msgspec.field(default=None, name="toolUseResult")
 
 
 _decode = msgspec.json.Decoder(_Result).decode
@@ -267,32 +263,32 @@ def _text(data: bytes) -> str | None:
         return _decode_text(data)
     except (ValueError, RecursionError):
         pass
-    try:  # A lone surrogate is no reason to know nothing.
+    try:  # msgspec rejects lone surrogates.
         value = loads(data)
     except NotJson:
         return None
     return value if isinstance(value, str) else None
 
 
-def _leniently(result: bytes) -> tuple[list[bytes] | None, bytes]:
-    """Read what has another shape than it should: take what is there, believe nothing."""
+def _decode_leniently(line: bytes) -> tuple[list[bytes] | None, bytes]:
+    """Return the hunks and the content of a result whose fields may have any type."""
     try:
-        line = loads(result)
+        record = loads(line)
     except NotJson:
         return None, b""
-    told = line.get("toolUseResult") if isinstance(line, dict) else None
-    if not isinstance(told, dict):
+    result = record.get("toolUseResult") if isinstance(record, dict) else None
+    if not isinstance(result, dict):
         return None, b""
-    hunks = told.get("structuredPatch")
-    content = json.dumps(told.get("content")).encode()
-    return list(_hunks(hunks)) if isinstance(hunks, list) else None, content
-
-
-def _hunks(hunks: list[Any]) -> Iterator[bytes]:
-    for hunk in hunks:
-        lines = hunk.get("lines") if isinstance(hunk, dict) else None
-        if isinstance(lines, list):
-            yield json.dumps([line for line in lines if isinstance(line, str)]).encode()
+    content = json.dumps(result.get("content")).encode()
+    patch = result.get("structuredPatch")
+    if not isinstance(patch, list):
+        return None, content
+    hunks = [hunk.get("lines") for hunk in patch if isinstance(hunk, dict)]
+    return [
+        json.dumps([text for text in lines if isinstance(text, str)]).encode()
+        for lines in hunks
+        if isinstance(lines, list)
+    ], content
 
 
 def _rows_of(

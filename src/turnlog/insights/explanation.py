@@ -1,10 +1,8 @@
-"""Every figure of insights can be opened: which records are behind it, and where they stand.
+"""The records behind each figure of insights.
 
-A figure is named as its section of the report is, and one row of it by a colon and its name:
-``tools``, ``tools:Bash``, ``days:2026-07-22``. Figures of the ledger are opened into responses,
-others into the records or sessions that were counted; each row has its log and offset.
-
-What the rows of insights may be called, whatever the period.
+A figure is named like its section of the report, and a row of it by a colon and the row's name:
+``tools``, ``tools:Bash``, ``days:2026-07-22``. Figures of the ledger are explained by responses,
+others by the records or sessions that were counted, each with its log and offset.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from decimal import Decimal
 from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from turnlog.catalog.names import NOT_KNOWN, name_variants, resolve_row, tools_called
 from turnlog.catalog.period import Period
@@ -25,71 +23,38 @@ from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
 from turnlog.insights.cache import REASONS, explain_misses, misses_of
 from turnlog.insights.calls import explain_calls, explain_sequences
-from turnlog.insights.compactions import compactions_of, explain_compactions
-from turnlog.insights.days import WEEKDAYS, hour_of_week, monday_of
 from turnlog.insights.edits import explain_edits
-from turnlog.insights.groups import MAIN, Answerers, subagent_kinds
-from turnlog.insights.prompts import (
-    explain_commands,
-    explain_interruptions,
-    explain_prompts,
-    typed_in,
+from turnlog.insights.groups import (
+    MAIN,
+    WEEKDAYS,
+    ResponseAuthors,
+    hour_of_week,
+    monday_of,
+    subagent_kinds,
 )
 from turnlog.insights.report import sessions_in
 from turnlog.insights.scope import Evidence, Scope
-from turnlog.insights.turns import explain_turns, turns_among
+from turnlog.insights.turns import (
+    compactions_of,
+    explain_commands,
+    explain_compactions,
+    explain_interruptions,
+    explain_prompts,
+    explain_turns,
+    turns_among,
+    typed_in,
+)
 from turnlog.pricing.cost import Prices
 from turnlog.query.errors import error_context
 from turnlog.records.dates import LocalTimes
 from turnlog.records.responses import Response
 
 Names: TypeAlias = dict[str, tuple[str, ...]]
-"""The name of each row, with all the ways to say it."""
-
-
-def model_names(index: Index) -> Names:
-    """Name the models, those in fast mode apart."""
-    responses = every_response(index, Period()).responses
-    return _names("model", {each.model_name for each in responses})
-
-
-def project_names(index: Index) -> Names:
-    """Name the projects in which sessions began, or somebody answered."""
-    rows = index.db.execute("SELECT path FROM projects")
-    responses = every_response(index, Period()).responses
-    return _names("project", {None, *(path for (path,) in rows), *(r.project for r in responses)})
-
-
-def kind_names(index: Index) -> Names:
-    """Name the kinds of subagents; main is one of them."""
-    return _names("kind", {None, MAIN, *subagent_kinds(index).values()})
-
-
-def tool_names(index: Index) -> Names:
-    """Name the tools that were called."""
-    return _names("tool", tools_called(index.db))
-
-
-def file_names(index: Index) -> Names:
-    """Name the files that were written."""
-    rows = index.db.execute(
-        "SELECT path FROM paths WHERE id IN"
-        " (SELECT path FROM touches WHERE action IN ('edit', 'write'))"
-    )
-    return _names("file", (path for (path,) in rows))
-
-
-def reason_names(_index: Index) -> Names:
-    """Name why the cache was missed."""
-    return {reason: (reason, words) for reason, words in REASONS.items()}
-
-
-def _names(unit: str, found: Iterable[str | None]) -> Names:
-    return {name or NOT_KNOWN: name_variants(unit, name) for name in found}
+"""The names of rows, each with all its accepted forms."""
 
 
 class InsightsExplanation(Struct, kw_only=True):
-    """What `turnlog insights --explain FIGURE --json` prints."""
+    """The result of `turnlog insights --explain FIGURE --json`."""
 
     figure: str
     about: str
@@ -99,46 +64,44 @@ class InsightsExplanation(Struct, kw_only=True):
 
 
 class Opened(Struct, frozen=True):
-    """What opening a figure needs."""
+    """What a figure is explained from."""
 
     index: Index
     prices: Prices
     asked: Scope
     which: str | None
-    """The row's name, if one is meant."""
+    """The name of the row, if one was given."""
 
 
 class Figure(NamedTuple):
-    """A figure: what it is, how its rows are named, and how it is opened."""
+    """A figure: what it is, how its rows are named, and what is behind it."""
 
     about: str
     row: str
-    """What stands behind the colon; empty if it has no rows."""
+    """An example of a row; empty if it has no rows."""
     open: Callable[[Opened], Iterable[Evidence]]
     needs_row: bool = False
     noun: str = ""
     """What its rows are."""
     names: Callable[[Index], Names] | None = None
-    """All that its rows may be called, whatever the period; None if that is clear."""
+    """All names of its rows, whatever the period; None if any name is accepted."""
 
 
 def explain(
     index: Index, prices: Prices, asked: Scope, name: str, offset: int = 0
 ) -> InsightsExplanation:
-    """List what is behind the figure called *name*, such as ``tools`` or ``tools:Bash``."""
+    """Return what is behind the figure called *name*, such as ``tools`` or ``tools:Bash``."""
     figure, _, which = name.partition(":")
     known = FIGURES.get(figure)
     if known is None:
-        raise UsageError(f"there is no figure {figure!r}", hint=f"there are {', '.join(FIGURES)}")
+        raise UsageError(f"unknown figure {figure!r}", hint=f"use one of {', '.join(FIGURES)}")
     if known.needs_row and not which:
-        raise UsageError(f"{figure} is opened row by row", hint=f"say {figure}:{known.row}")
+        raise UsageError(f"{figure} needs a row", hint=f"use {figure}:{known.row}")
     if which and not known.row:
-        raise UsageError(f"{figure} has no rows of its own", hint=f"say {figure}")
-    opened = Opened(index, prices, asked, which or None)
+        raise UsageError(f"{figure} has no rows", hint=f"use {figure}")
     if which and known.names is not None:
         which = resolve_row(which, known.names(index), what=known.noun)
-        opened = structs.replace(opened, which=which)
-    rows = list(known.open(opened))
+    rows = list(known.open(Opened(index, prices, asked, which or None)))
     end = len(rows) if asked.limit is None else offset + asked.limit
     return InsightsExplanation(
         figure=f"{figure}:{which}" if which else figure,
@@ -149,60 +112,89 @@ def explain(
     )
 
 
+# -- names of rows ---------------------------------------------------------------------------
+
+
+def _model_names(index: Index) -> Names:
+    responses = every_response(index, Period()).responses
+    return _names("model", {response.model_name for response in responses})
+
+
+def _project_names(index: Index) -> Names:
+    rows = index.db.execute("SELECT path FROM projects")
+    responses = every_response(index, Period()).responses
+    return _names("project", {None, *(path for (path,) in rows), *(r.project for r in responses)})
+
+
+def _kind_names(index: Index) -> Names:
+    return _names("kind", {None, MAIN, *subagent_kinds(index).values()})
+
+
+def _tool_names(index: Index) -> Names:
+    return _names("tool", tools_called(index.db))
+
+
+def _file_names(index: Index) -> Names:
+    rows = index.db.execute(
+        "SELECT path FROM paths WHERE id IN"
+        " (SELECT path FROM touches WHERE action IN ('edit', 'write'))"
+    )
+    return _names("file", (path for (path,) in rows))
+
+
+def _reason_names(_index: Index) -> Names:
+    return {reason: (reason, words) for reason, words in REASONS.items()}
+
+
+def _names(unit: str, names: Iterable[str | None]) -> Names:
+    return {name or NOT_KNOWN: name_variants(unit, name) for name in names}
+
+
 # -- the ledger's figures --------------------------------------------------------------------
 
 
 def _responses(
     opened: Opened, belongs: Callable[[Response], bool] = lambda _: True
 ) -> list[Evidence]:
-    """Describe responses of the period, the dearest first."""
-    asked, prices = opened.asked, opened.prices
-    period = asked.period
-    found: list[tuple[Decimal, Evidence]] = []
-    for each in every_response(opened.index, period).responses:
-        if not period.holds(each) or not belongs(each):
+    """Return the responses of the period that belong to the row, the most expensive first."""
+    period = opened.asked.period
+    rows: list[tuple[Decimal, Evidence]] = []
+    for response in every_response(opened.index, period).responses:
+        if not period.holds(response) or not belongs(response):
             continue
-        bill = prices.bill((each,))
-        further = "" if each.messages else ", a further pass"
+        bill = opened.prices.bill((response,))
+        further = "" if response.messages else ", a further pass"
         problem = f": {bill.unpriced[0].reason}" if bill.unpriced else ""
         row = Evidence(
-            at=each.at,
-            session=each.session,
-            project=each.project,
-            what=f"{each.model_name}{further}{problem}",
-            log=each.log,
-            offset=each.offset,
-            tokens=each.counters.total,
+            at=response.at,
+            session=response.session,
+            project=response.project,
+            what=f"{response.model_name}{further}{problem}",
+            log=response.log,
+            offset=response.offset,
+            tokens=response.counters.total,
             cost_usd=f"{bill.total_usd:f}",
         )
-        found.append((bill.total_usd, row))
-    found.sort(key=lambda each: (-each[0], each[1].log, each[1].offset))
-    return [row for _, row in found]
+        rows.append((bill.total_usd, row))
+    rows.sort(key=lambda item: (-item[0], item[1].log, item[1].offset))
+    return [row for _, row in rows]
 
 
-def _by_time(opened: Opened, name: Callable[[str], str], unit: str) -> list[Evidence]:
-    local = LocalTimes(opened.asked.zone)
-    which = opened.which
+def _by_time(unit: str, name: Callable[[str], str]) -> Callable[[Opened], list[Evidence]]:
+    """Return a function that explains rows named by *name* from a day or an hour."""
 
-    def belongs(each: Response) -> bool:
-        return each.at is not None and which in {None, name(local.name(unit, each.at))}
+    def rows(opened: Opened) -> list[Evidence]:
+        local = LocalTimes(opened.asked.zone)
 
-    return _responses(opened, belongs)
+        def belongs(each: Response) -> bool:
+            return each.at is not None and opened.which in {None, name(local.name(unit, each.at))}
 
+        return _responses(opened, belongs)
 
-def _days(opened: Opened) -> list[Evidence]:
-    return _by_time(opened, str, "day")
-
-
-def _weeks(opened: Opened) -> list[Evidence]:
-    return _by_time(opened, monday_of, "day")
+    return rows
 
 
-def _hours(opened: Opened) -> list[Evidence]:
-    return _by_time(opened, _name_of_hour, "hour")
-
-
-def _name_of_hour(hour: str) -> str:
+def _hour_name(hour: str) -> str:
     weekday, clock = hour_of_week(hour)
     return f"{WEEKDAYS[weekday]} {clock:02}"
 
@@ -216,24 +208,20 @@ def _projects(opened: Opened) -> list[Evidence]:
 
 
 def _subagents(opened: Opened) -> list[Evidence]:
-    who = Answerers(opened.index)
-
-    def belongs(each: Response) -> bool:
-        return opened.which in {None, who.kind(each) or NOT_KNOWN}
-
-    return _responses(opened, belongs)
+    authors = ResponseAuthors(opened.index)
+    return _responses(opened, lambda each: opened.which in {None, authors.kind(each) or NOT_KNOWN})
 
 
 def _cache(opened: Opened) -> list[Evidence]:
-    found = misses_of(opened.index, opened.prices, opened.asked)
-    return explain_misses(opened.index, found, opened.which)
+    misses = misses_of(opened.index, opened.prices, opened.asked)
+    return explain_misses(opened.index, misses, opened.which)
 
 
 # -- what the index counts -------------------------------------------------------------------
 
 
 def _newest_first(rows: Iterable[Evidence]) -> list[Evidence]:
-    """Put what has no order of its own in the order of time; what has no time comes last."""
+    """Sort by time, undated rows last."""
     return sorted(rows, key=lambda row: row.at.timestamp() if row.at else -inf, reverse=True)
 
 
@@ -267,10 +255,10 @@ def _prompts(opened: Opened) -> Iterable[Evidence]:
 
 def _commands(opened: Opened) -> Iterable[Evidence]:
     typed = typed_in(opened.index, opened.asked)
-    found = list(explain_commands(opened.index, typed, opened.which))
-    if not found and opened.which is not None:
-        found = list(explain_commands(opened.index, typed, f"/{opened.which}"))
-    return _newest_first(found)
+    rows = list(explain_commands(opened.index, typed, opened.which))
+    if not rows and opened.which is not None:
+        rows = list(explain_commands(opened.index, typed, f"/{opened.which}"))
+    return _newest_first(rows)
 
 
 def _interruptions(opened: Opened) -> Iterable[Evidence]:
@@ -282,37 +270,28 @@ def _turns(opened: Opened) -> Iterable[Evidence]:
     return explain_turns(opened.index, turns)
 
 
-def _tools(opened: Opened) -> Iterable[Evidence]:
-    return _calls(opened, "TRUE")
-
-
-def _failures(opened: Opened) -> Iterable[Evidence]:
-    return _calls(opened, "c.is_error")
-
-
-def _unanswered(opened: Opened) -> Iterable[Evidence]:
-    return _calls(opened, "c.is_error IS NULL")
-
-
-def _calls(opened: Opened, which: str) -> Iterable[Evidence]:
-    return _newest_first(explain_calls(opened.index, opened.asked, opened.which, which=which))
+def _calls(condition: str) -> Callable[[Opened], Iterable[Evidence]]:
+    """Return a function that explains the calls for which an SQL condition holds."""
+    return lambda opened: _newest_first(
+        explain_calls(opened.index, opened.asked, opened.which, condition=condition)
+    )
 
 
 def _sequences(opened: Opened) -> Iterable[Evidence]:
-    wanted = [each.strip() for each in (opened.which or "").replace("→", "->").split("->")]
+    wanted = [tool.strip() for tool in (opened.which or "").replace("→", "->").split("->")]
     if len(wanted) < 2 or not all(wanted):
         raise UsageError(
-            f"{opened.which!r} is no sequence of tools", hint='say "sequences:Read -> Edit"'
+            f"invalid sequence of tools {opened.which!r}", hint='use "sequences:Read -> Edit"'
         )
-    names = tool_names(opened.index)
-    wanted = [resolve_row(each, names, what="tool") for each in wanted]
+    names = _tool_names(opened.index)
+    wanted = [resolve_row(tool, names, what="tool") for tool in wanted]
     return _newest_first(explain_sequences(opened.index, opened.asked, wanted))
 
 
 def _errors(opened: Opened) -> Iterable[Evidence]:
     asked = opened.asked
     signature, _, tool = (opened.which or "").partition(" ")
-    found = error_context(
+    context = error_context(
         opened.index,
         signature,
         tool=f"^{re.escape(tool)}$" if tool else None,
@@ -322,13 +301,13 @@ def _errors(opened: Opened) -> Iterable[Evidence]:
         until=asked.until,
         project=asked.project,
     )
-    for each in found.occurrences:
-        for record in each.records:
+    for occurrence in context.occurrences:
+        for record in occurrence.records:
             yield Evidence(
-                at=each.at,
-                session=each.session,
-                project=each.project,
-                what=f"{each.tool}: {record.text}",
+                at=occurrence.at,
+                session=occurrence.session,
+                project=occurrence.project,
+                what=f"{occurrence.tool}: {record.text}",
                 log=record.log,
                 offset=record.offset,
             )
@@ -339,70 +318,73 @@ def _edits(opened: Opened) -> Iterable[Evidence]:
 
 
 def _compactions(opened: Opened) -> Iterable[Evidence]:
-    found = compactions_of(opened.index, opened.asked)
-    return _newest_first(explain_compactions(opened.index, found))
+    compactions = compactions_of(opened.index, opened.asked)
+    return _newest_first(explain_compactions(opened.index, compactions))
 
 
 FIGURES: Final[dict[str, Figure]] = {
     "sessions": Figure(
-        "Sessions in which, within the period, somebody prompted or a model answered;"
-        " those that have lost their main log, or never had one, are none.",
-        "",
-        _sessions,
+        "Sessions with a prompt or a response in the period, and with a main log.", "", _sessions
     ),
-    "prompts": Figure(
-        "What people typed: text, commands, lines for the shell, images.", "", _prompts
-    ),
+    "prompts": Figure("What people typed: text, commands, shell lines, images.", "", _prompts),
     "messages": Figure(
-        "API responses, each counted once, as the ledger counts.",
+        "API responses, each counted once.",
         "",
         lambda opened: _responses(opened, lambda each: each.messages > 0),
     ),
-    "days": Figure("What was used on each day of the time zone.", "2026-07-22", _days),
-    "weeks": Figure("What was used in each week, named by its Monday.", "2026-07-20", _weeks),
-    "hours": Figure("Messages by day of the week and hour of the day.", "Wed 14", _hours),
+    "days": Figure("Usage by day.", "2026-07-22", _by_time("day", str)),
+    "weeks": Figure(
+        "Usage by week, named by its Monday.", "2026-07-20", _by_time("day", monday_of)
+    ),
+    "hours": Figure(
+        "Messages by day of the week and hour of the day.", "Wed 14", _by_time("hour", _hour_name)
+    ),
     "models": Figure(
-        "What each model used and cost.",
-        "claude-opus-4-6",
-        _models,
-        noun="model",
-        names=model_names,
+        "Usage and cost by model.", "claude-opus-4-6", _models, noun="model", names=_model_names
     ),
     "subagents": Figure(
-        "What subagents of each kind used and cost.",
+        "Usage and cost by kind of subagent.",
         "Explore",
         _subagents,
         noun="kind of subagent",
-        names=kind_names,
+        names=_kind_names,
     ),
     "projects": Figure(
-        "What was used in each project.",
+        "Usage by project.",
         "/home/ada/orchard",
         _projects,
         noun="project",
-        names=project_names,
+        names=_project_names,
     ),
     "tools": Figure(
-        "Calls of each tool, answered or not.", "Bash", _tools, noun="tool", names=tool_names
+        "Calls by tool, with or without a result.",
+        "Bash",
+        _calls("TRUE"),
+        noun="tool",
+        names=_tool_names,
     ),
     "failures": Figure(
-        "Calls whose result says that they failed.",
+        "Calls whose result is an error.",
         "Bash",
-        _failures,
+        _calls("c.is_error"),
         noun="tool",
-        names=tool_names,
+        names=_tool_names,
     ),
     "unanswered": Figure(
-        "Calls whose result never came.", "Bash", _unanswered, noun="tool", names=tool_names
+        "Calls without a result.",
+        "Bash",
+        _calls("c.is_error IS NULL"),
+        noun="tool",
+        names=_tool_names,
     ),
     "sequences": Figure(
-        "Two or three calls that follow one another, counted where they begin.",
+        "Two or three consecutive calls, listed where they begin.",
         '"Read -> Edit"',
         _sequences,
         needs_row=True,
     ),
     "errors": Figure(
-        "Errors that begin alike; of one tool, if it is named too.",
+        "Errors with the same signature, of one tool if it is named.",
         "'3f2a Bash'",
         _errors,
         needs_row=True,
@@ -412,18 +394,18 @@ FIGURES: Final[dict[str, Figure]] = {
         "FILE",
         _edits,
         noun="file",
-        names=file_names,
+        names=_file_names,
     ),
     "cache": Figure(
-        "Responses that could have read more from the cache than they did.",
+        "Responses that read less from the cache than they could have.",
         "pause",
         _cache,
         noun="reason",
-        names=reason_names,
+        names=_reason_names,
     ),
-    "compactions": Figure("Summaries that took the place of a context.", "", _compactions),
-    "interruptions": Figure("Where a person stopped an agent.", "", _interruptions),
-    "turns": Figure("Prompts and all that followed, the longest first.", "", _turns),
-    "commands": Figure("Commands that were typed.", "/review", _commands),
+    "compactions": Figure("Summaries that replaced a context.", "", _compactions),
+    "interruptions": Figure("Where a person interrupted an agent.", "", _interruptions),
+    "turns": Figure("Prompts with everything that followed, the longest first.", "", _turns),
+    "commands": Figure("Typed commands.", "/review", _commands),
 }
-"""Every figure that can be opened. docs/insights.md defines them in the same words."""
+"""Every figure that can be explained. docs/insights.md defines them."""

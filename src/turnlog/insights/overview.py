@@ -1,12 +1,7 @@
-"""Everything at a glance: what the last days cost, the latest sessions, what needs attention.
+"""The overview that `turnlog` prints: recent costs, latest sessions, what needs attention.
 
-Days are those of the time zone that is asked for. The three periods are sums of the same days of
-the same ledger, so they agree with one another and with every other report.
-
-Everything at a glance without an index, where none can be had: told by the logs themselves.
-
-The figures are the ledger's, from every log; the sessions are those of the bare list. What only the
-whole of each log tells (damage, crashes) is not known.
+The three periods are sums of the same days of one ledger, so they agree with all other reports.
+Without an index, the logs are read; then damage and crashes are unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -25,7 +20,7 @@ from turnlog.catalog.pages import IS_THERE, LISTED, tokens_of
 from turnlog.catalog.period import Period
 from turnlog.catalog.sessions import Keepings, SessionRow, list_sessions
 from turnlog.costs.ledger import Question, ledger
-from turnlog.costs.usage import IndexSource, scan_usage
+from turnlog.costs.usage import IndexSource, UsageScan, scan_usage
 from turnlog.formats import FORMATS, Home
 from turnlog.index.connection import Index
 from turnlog.index.ids import microseconds
@@ -34,15 +29,10 @@ from turnlog.keep.retention.agent_cleanup import LossCount, cleanup_period, loss
 from turnlog.pricing.cost import Prices
 from turnlog.records.dates import LocalTimes
 
-if TYPE_CHECKING:
-    from turnlog.catalog.sessions import SessionRow
-    from turnlog.costs.usage import UsageScan
-
-
 T = TypeVar("T", bound="SessionRow")
 
 DAYS: Final = {"today": 1, "7 days": 7, "30 days": 30}
-"""The periods, and how many days each has, today among them."""
+"""The periods and their number of days, including today."""
 WITHIN_DAYS: Final = 7
 LATEST: Final = 5
 _LONGEST: Final = max(DAYS.values())
@@ -51,60 +41,59 @@ _DAY_NS: Final = 24 * 3600 * 1_000_000_000
 
 
 class PeriodRow(Struct, kw_only=True):
-    """What was used in the last days."""
+    """The usage of the last days."""
 
     period: str
     days: int
     since: str
     """Its first day."""
     sessions: int
-    """Those that were active in it, or still are."""
+    """Sessions that were active in the period."""
     messages: int
     tokens: int
     cost_usd: str
-    """Exact, an estimate at the API's prices."""
+    """Exact, an estimate at API prices."""
 
 
 class Attention(Struct, kw_only=True):
-    """What a person should look at."""
+    """What may need attention."""
 
     damaged: int | None
-    """Sessions with damage in their logs; null where only an index could tell."""
+    """Sessions with damaged logs; null without an index."""
     crashed: int | None
-    """Of the latest sessions, those whose writer is gone without a goodbye; null likewise."""
+    """Latest sessions that ended without a clean exit; null without an index."""
     unpriced: list[str]
-    """Models of the period that have no known price: their cost is in no figure."""
+    """Models without a known price, whose cost is missing from all figures."""
     about_to_be_deleted: int
-    """Sessions that the agent's own cleanup takes within a week, and that are not kept."""
+    """Sessions without a kept copy that the agent deletes within a week."""
     unkept: int
-    """Sessions at their source that no kept copy holds all of, among the latest."""
+    """Latest sessions without a complete kept copy."""
 
 
 class Overview(Struct, kw_only=True):
-    """What `turnlog --json` prints."""
+    """The result of `turnlog --json`."""
 
     periods: list[PeriodRow]
     days: list[str]
     """The cost of each of the last 30 days, today last."""
     sessions: list[IndexedSession]
-    """The latest, the one that was active last first."""
+    """The latest sessions, the most recently active first."""
     total: int
-    """How many there are in all."""
+    """The number of all sessions."""
     attention: Attention
 
 
 def overview(
     index: Index, homes: Sequence[Home], prices: Prices, *, now: datetime, zone: tzinfo
 ) -> Overview:
-    """Look at everything at *now*."""
+    """Return the overview at *now*, from the index."""
 
     def active(since: datetime) -> int:
         query = f"WITH {LISTED} SELECT count(*) FROM listed WHERE {IS_THERE} AND active_at >= ?"  # noqa: S608
         return int(index.db.execute(query, (microseconds(since),)).fetchone()[0])
 
     days = LastDays(prices, now=now, zone=zone)
-    days.take(IndexSource(index, prices).sums(days.asked.period))
-    # One list for what is shown and for what is looked into.
+    days.add(IndexSource(index, prices).sums(days.asked.period))
     catalog = list_indexed(index, gone=False, limit=_LOOKED_INTO, detailed=LATEST, now=now)
     recent = recently_active(catalog.sessions, now)
     return Overview(
@@ -117,7 +106,7 @@ def overview(
 
 
 class LastDays:
-    """What was used on each of the last days."""
+    """The usage of each of the last days."""
 
     def __init__(self, prices: Prices, *, now: datetime, zone: tzinfo) -> None:
         self._times, self._prices = LocalTimes(zone), prices
@@ -126,18 +115,18 @@ class LastDays:
         since = self._times.midnight(self._names[-1])
         self.asked = Question(by=("day",), zone=zone, period=Period(since=since))
 
-    def take(self, scan: UsageScan) -> None:
-        """Reckon with what was used in the period that is asked for."""
-        found = ledger(scan, self._prices, self.asked)
-        self._rows = {row.day: row for row in found.rows if isinstance(row.day, str)}
-        self.unpriced = sorted({row.model for row in found.skipped.unpriced})
+    def add(self, scan: UsageScan) -> None:
+        """Add the usage of the period."""
+        report = ledger(scan, self._prices, self.asked)
+        self._rows = {row.day: row for row in report.rows if isinstance(row.day, str)}
+        self.unpriced = sorted({row.model for row in report.skipped.unpriced})
         self.costs = [
             self._rows[name].cost_usd if name in self._rows else "0"
             for name in reversed(self._names)
         ]
 
     def periods(self, active: Callable[[datetime], int]) -> list[PeriodRow]:
-        """Add the days up; *active* tells how many sessions were active since an instant."""
+        """Return the periods; *active* counts the sessions active since an instant."""
         return [self._period(name, self._names[:days], active) for name, days in DAYS.items()]
 
     def _period(
@@ -156,7 +145,7 @@ class LastDays:
 
 
 def recently_active(rows: Iterable[T], now: datetime) -> list[T]:
-    """Return the sessions that were active in the longest period, of the latest."""
+    """Return the latest sessions that were active in the longest period."""
     lately = now - timedelta(days=_LONGEST)
     latest = islice(rows, _LOOKED_INTO)
     return [row for row in latest if row.last_active_at and row.last_active_at >= lately]
@@ -182,9 +171,9 @@ def _attention(
 
 
 def _lost(index: Index, home: Home, now: datetime) -> int:
-    """Count the sessions that the cleanup takes within a week, by the times that the index noted.
+    """Count the sessions that the agent deletes within a week, by the mtimes in the index.
 
-    ``keep.cleanup`` looks at the files themselves, and at what lies beside them; this is a glance.
+    This is an estimate: ``keep.retention`` examines the files and the session's other files.
     """
     period = cleanup_period(home)
     if period is None:
@@ -205,22 +194,22 @@ def _lost(index: Index, home: Home, now: datetime) -> int:
 
 
 class BareOverview(Struct, kw_only=True):
-    """What `turnlog --json` prints where there is no index."""
+    """The result of `turnlog --json` without an index."""
 
     periods: list[PeriodRow]
     days: list[str]
     """The cost of each of the last 30 days, today last."""
     sessions: list[SessionRow]
-    """The latest, the one that was active last first."""
+    """The latest sessions, the most recently active first."""
     total: int
-    """How many there are in all."""
+    """The number of all sessions."""
     attention: Attention
 
 
 def bare_overview(
     homes: Sequence[Home], prices: Prices, *, now: datetime, zone: tzinfo
 ) -> BareOverview:
-    """Look at everything at *now*."""
+    """Return the overview at *now*, from the logs."""
     every = list_sessions(homes, archived=None, now=now).sessions
     listed = [row for row in every if not row.archived]
 
@@ -228,7 +217,7 @@ def bare_overview(
         return sum(row.last_active_at is not None and row.last_active_at >= since for row in every)
 
     days = LastDays(prices, now=now, zone=zone)
-    days.take(scan_usage(homes, workers=processors()))
+    days.add(scan_usage(homes, workers=processors()))
     lost = [loss for loss in losses(homes, now, WITHIN_DAYS) if not loss.is_kept]
     return BareOverview(
         periods=days.periods(active),

@@ -30,7 +30,7 @@ from turnlog.export.html.charts import (
 )
 from turnlog.export.html.page import Child, Fragment, element, page
 from turnlog.insights.cache import REASONS
-from turnlog.insights.days import WEEKDAYS, DayRow
+from turnlog.insights.groups import WEEKDAYS, DayRow
 from turnlog.insights.report import Insights
 
 Clean = Callable[[str], str]
