@@ -1,17 +1,7 @@
-"""Is each log whole? Damage, logs that cannot be read, empty ones, and very large ones.
+"""The checks of `turnlog doctor`: logs, threads, side files, the index, cleanup, permissions, disk.
 
-Does each session hang together? Crashes, missing parents, lost results, what a resume reaches.
-
-What `turnlog recover` would repair, the function that repairs it says. A note that a process left
-of itself counts until somebody has gone on with the session and ended it well.
-
-Is what lies beside the logs as they say? Orphans, and todos that are out of step.
-
-Is the index whole, and in step with the logs? The commands that ask it can do without.
-
-Will it still be there next week? The agent's own cleanup, and what is kept of it.
-
-Is the ground firm? Who else can read it, and how much room is left on it.
+Each check is a function from a CheckContext to findings. What `turnlog recover` and `repair` would
+change is computed by the functions that change it.
 """
 
 from __future__ import annotations
@@ -50,17 +40,17 @@ from turnlog.sessions.state import Running, SessionState, marks_of, running_sess
 from turnlog.storage.repair import Repair
 
 LARGE_BYTES: Final = 100_000_000
-"""A log beyond this is worth a word."""
+"""Larger logs are reported."""
 _AT_ONCE: Final = 4
-"""So many names fit on a line."""
+"""The most sessions that one command names."""
 
 
-def damage(patient: CheckContext) -> list[DoctorFinding]:
-    """Find logs with bytes that are no records, or with records where nobody else sees them."""
-    plans = [each for each in patient.plans if each.plan.salvaged or each.plan.quarantined]
-    plans.sort(key=lambda each: (-each.plan.salvaged, -len(each.plan.quarantined)))
+def damage(context: CheckContext) -> list[DoctorFinding]:
+    """Find damaged logs, and logs with records that other programs do not see."""
+    plans = [item for item in context.plans if item.plan.salvaged or item.plan.quarantined]
+    plans.sort(key=lambda item: (-item.plan.salvaged, -len(item.plan.quarantined)))
     hidden = sum(plan.salvaged for _, plan in plans)
-    examples = [_damaged(patient, log, plan) for log, plan in plans]
+    examples = [_damaged(context, log, plan) for log, plan in plans]
     logs = counted(len(plans), "log is", "logs are")
     if hidden:
         records = counted(hidden, "record is", "records are")
@@ -70,45 +60,45 @@ def damage(patient: CheckContext) -> list[DoctorFinding]:
     return finding("damage", Urgency.ACT if hidden else Urgency.LOOK, message, examples)
 
 
-def _damaged(patient: CheckContext, log: LogFile, plan: Repair) -> Example:
-    said = []
+def _damaged(context: CheckContext, log: LogFile, plan: Repair) -> Example:
+    details = []
     if plan.salvaged:
-        said.append(f"{counted(plan.salvaged, 'record')} to free")
+        details.append(f"{counted(plan.salvaged, 'record')} to recover")
     others = len(plan.quarantined) - plan.torn
     if others:
-        said.append(counted(others, "bad range"))
+        details.append(counted(others, "bad range"))
     if plan.torn:
-        said.append("last line cut short")
+        details.append("last line incomplete")
     if log.agent_id is not None:
-        said.append(f"subagent {log.agent_id}")
-    # Archives are never changed; what is wrong with one is all there is to say.
-    mend = ("check",) if log.compression else ("repair", "--write")
-    return patient.example(log, ", ".join(said), *mend)
+        details.append(f"subagent {log.agent_id}")
+    # Archives are never changed.
+    command = ("check",) if log.compression else ("repair", "--write")
+    return context.example(log, ", ".join(details), *command)
 
 
-def shortened(patient: CheckContext) -> list[DoctorFinding]:
-    """Find logs that hold less than was kept of them."""
-    found = [
-        (patient.shortfalls[path], seen.log)
-        for seen in patient.surveyed
-        if (path := os.fspath(seen.log.path)) in patient.shortfalls
+def shortened(context: CheckContext) -> list[DoctorFinding]:
+    """Find logs that hold less than their kept copies."""
+    short = [
+        (context.shortfalls[path], seen.log)
+        for seen in context.surveyed
+        if (path := os.fspath(seen.log.path)) in context.shortfalls
     ]
-    found.sort(key=lambda each: -each[0].records)
+    short.sort(key=lambda item: -item[0].records)
     examples = [
-        patient.example(log, f"{counted(lost.records, 'record')} lost", "restore", "--replace")
-        for lost, log in found
+        context.example(log, f"{counted(lost.records, 'record')} lost", "restore", "--replace")
+        for lost, log in short
     ]
-    logs = counted(len(found), "log holds", "logs hold")
+    logs = counted(len(short), "log holds", "logs hold")
     return finding("shortened", Urgency.ACT, f"{logs} less than was kept", examples)
 
 
-def unreadable(patient: CheckContext) -> list[DoctorFinding]:
-    """Find what looks like a log, or may hold some, and cannot be read."""
+def unreadable(context: CheckContext) -> list[DoctorFinding]:
+    """Find logs and directories that cannot be read."""
     examples = [
-        patient.example(seen.log, seen.problem) for seen in patient.surveyed if seen.problem
+        context.example(seen.log, seen.problem) for seen in context.surveyed if seen.problem
     ]
     examples += [
-        Example(path=os.fspath(problem.path), detail=problem.reason) for problem in patient.problems
+        Example(path=os.fspath(problem.path), detail=problem.reason) for problem in context.problems
     ]
     what = counted(len(examples), "file or directory", "files or directories")
     first = examples[0].path if examples else ""
@@ -117,25 +107,25 @@ def unreadable(patient: CheckContext) -> list[DoctorFinding]:
         Urgency.LOOK,
         f"{what} among the logs cannot be read",
         examples,
-        patient.shell("ls", "-ld", first),
+        context.shell("ls", "-ld", first),
     )
 
 
-def empty(patient: CheckContext) -> list[DoctorFinding]:
-    """Find session files in which nothing stands."""
-    plans = {each.log.path: each.plan for each in patient.plans}
+def empty(context: CheckContext) -> list[DoctorFinding]:
+    """Find session files without records."""
+    plans = {each.log.path: each.plan for each in context.plans}
     found = [
         seen.log
-        for seen in patient.surveyed
+        for seen in context.surveyed
         if seen.log.kind == "session"
-        and os.fspath(seen.log.path) not in patient.shortfalls
+        and os.fspath(seen.log.path) not in context.shortfalls
         and _is_empty(seen, plans.get(seen.log.path))
-        and not patient.is_live(seen.log)
+        and not context.is_live(seen.log)
     ]
-    examples = [patient.example(log, "no records", "delete") for log in found]
+    examples = [context.example(log, "no records", "delete") for log in found]
     message = f"{counted(len(found), 'session file is', 'session files are')} empty"
-    names = [patient.name_of(log) for log in found]
-    command = patient.command("delete", *names) if len(names) <= _AT_ONCE else ""
+    names = [context.name_of(log) for log in found]
+    command = context.command("delete", *names) if len(names) <= _AT_ONCE else ""
     return finding("empty", Urgency.LOOK, message, examples, command)
 
 
@@ -145,12 +135,12 @@ def _is_empty(seen: Surveyed, plan: Repair | None) -> bool:
     return not seen.problem and (seen.size_bytes == 0 or seen.records == 0)
 
 
-def large(patient: CheckContext) -> list[DoctorFinding]:
-    """Find logs that have grown very large."""
-    found = [seen for seen in patient.surveyed if seen.size_bytes > LARGE_BYTES]
+def large(context: CheckContext) -> list[DoctorFinding]:
+    """Find very large logs."""
+    found = [seen for seen in context.surveyed if seen.size_bytes > LARGE_BYTES]
     found.sort(key=lambda seen: -seen.size_bytes)
     examples = [
-        patient.example(seen.log, f"{seen.size_bytes / 1e6:,.0f} MB", "compact") for seen in found
+        context.example(seen.log, f"{seen.size_bytes / 1e6:,.0f} MB", "compact") for seen in found
     ]
     logs = counted(len(found), "log is", "logs are")
     return finding("large", Urgency.NOTE, f"{logs} larger than 100 MB", examples)
@@ -159,30 +149,30 @@ def large(patient: CheckContext) -> list[DoctorFinding]:
 # -- crashed --------------------------------------------------------------------------------
 
 
-def crashed(patient: CheckContext) -> list[DoctorFinding]:
-    """Find sessions whose writer is gone without a goodbye."""
+def crashed(context: CheckContext) -> list[DoctorFinding]:
+    """Find sessions whose writer died without a clean exit."""
     examples = []
-    for log, life in _lives(patient):
-        running = patient.running.get(log.session_id or "")
+    for log, life in _lives(context):
+        running = context.running.get(log.session_id or "")
         if _is_crashed(log, life, running):
             at = life.last_active_at
             detail = f"last active {at:%Y-%m-%d}" if at else "its writer died"
-            examples.append(patient.example(log, detail, "recover", "--write"))
+            examples.append(context.example(log, detail, "recover", "--write"))
     message = f"{counted(len(examples), 'session')} crashed"
     return finding("crashed", Urgency.LOOK, message, examples)
 
 
-def _lives(patient: CheckContext) -> Iterator[tuple[LogFile, SessionState]]:
-    """Return every session's newest main log, and the facts of its life."""
-    by_path = {os.fspath(log.path): log for log in patient.logs}
-    if patient.index is None:
-        mains = [log for log in patient.logs if log.kind == "session"]
-        shared = share_out([log for log in patient.logs if log.kind == "day"])
+def _lives(context: CheckContext) -> Iterator[tuple[LogFile, SessionState]]:
+    """Yield the newest main log of every session, and its state."""
+    by_path = {os.fspath(log.path): log for log in context.logs}
+    if context.index is None:
+        mains = [log for log in context.logs if log.kind == "session"]
+        shared = share_out([log for log in context.logs if log.kind == "day"])
         for log in (*mains, *(logs[-1] for logs in shared.values())):
             yield log, _marks(log)
         return
     query = "SELECT session, path, last_active_at, life FROM sessions WHERE gone_at IS NULL"
-    for session, path, active_at, folded in patient.index.db.execute(query).fetchall():
+    for session, path, active_at, folded in context.index.db.execute(query).fetchall():
         if path in by_path and folded is not None:
             life = _decode_life(folded)
             if active_at is not None:
@@ -193,7 +183,7 @@ def _lives(patient: CheckContext) -> Iterator[tuple[LogFile, SessionState]]:
 def _is_crashed(log: LogFile, life: SessionState, running: Running | None) -> bool:
     if running is not None:
         return running.was_killed(life)
-    # What the index knows may be older than a writer's goodbye.
+    # The index may be older than the clean exit of the writer.
     return life.crashed and _marks(log).crashed
 
 
@@ -207,33 +197,33 @@ def _marks(log: LogFile) -> SessionState:
 # -- threads --------------------------------------------------------------------------------
 
 
-def parents(patient: CheckContext) -> list[DoctorFinding]:
-    """Find records whose parents are missing, null in mid-log, or their own descendants."""
-    return [*_missing(patient), *_severed(patient), *_rings(patient)]
+def parents(context: CheckContext) -> list[DoctorFinding]:
+    """Find records whose parent is missing, null in the middle of a log, or a descendant."""
+    return [*_missing(context), *_severed(context), *_rings(context)]
 
 
-def _missing(patient: CheckContext) -> list[DoctorFinding]:
-    cut = [look for look in patient.looks if look.recovery.bridges]
+def _missing(context: CheckContext) -> list[DoctorFinding]:
+    cut = [look for look in context.looks if look.recovery.bridges]
     cut.sort(key=lambda look: look.old_reach.reached - look.old_reach.said)
     examples = [
-        patient.example(look.log, str(look.old_reach), "recover", "--write") for look in cut
+        context.example(look.log, str(look.old_reach), "recover", "--write") for look in cut
     ]
     sessions = counted(len(cut), "session has", "sessions have")
     message = (
         f"{sessions} records whose parents are missing;"
-        " Claude Code before 2.1.91 resumes only what comes after them"
+        " Claude Code before 2.1.91 resumes only the records after them"
     )
     return finding("parents", Urgency.LOOK, message, examples)
 
 
-def _severed(patient: CheckContext) -> list[DoctorFinding]:
-    """Find threads that start again in mid-log; a person may have gone back to the start."""
+def _severed(context: CheckContext) -> list[DoctorFinding]:
+    """Find threads that start again in the middle of a log; a person may have gone back."""
     cut = [
         (look, all(link.is_prompt for link in links))
-        for look in patient.looks
+        for look in context.looks
         if (links := [link for link in look.recovery.relinked if link.reason == "null"])
     ]
-    cut.sort(key=lambda each: each[0].reach.reached - each[0].reach.said)
+    cut.sort(key=lambda item: item[0].reach.reached - item[0].reach.said)
     lost = [look for look, is_restart in cut if not is_restart]
     restarted = [look for look, is_restart in cut if is_restart]
     sessions = counted(len(lost), "session has", "sessions have")
@@ -242,45 +232,45 @@ def _severed(patient: CheckContext) -> list[DoctorFinding]:
         *finding(
             "parents",
             Urgency.ACT,
-            f"{sessions} records without a parent in mid-log; a resume sends only what follows",
-            [patient.example(look.log, str(look.reach), "recover", "--write") for look in lost],
+            f"{sessions} records without a parent mid-log; a resume sends only what follows",
+            [context.example(look.log, str(look.reach), "recover", "--write") for look in lost],
         ),
         *finding(
             "parents",
             Urgency.NOTE,
-            f"{restarts} again with a prompt in mid-log: a parent was lost, or somebody went back",
-            [patient.example(look.log, str(look.reach), "recover") for look in restarted],
+            f"{restarts} again with a prompt mid-log: a parent was lost, or a person went back",
+            [context.example(look.log, str(look.reach), "recover") for look in restarted],
         ),
     ]
 
 
-def _rings(patient: CheckContext) -> list[DoctorFinding]:
+def _rings(context: CheckContext) -> list[DoctorFinding]:
     ringed = [
         (look, rings)
-        for look in patient.looks
+        for look in context.looks
         if (rings := sum(link.reason == "ring" for link in look.recovery.relinked))
     ]
     examples = [
-        patient.example(look.log, counted(rings, "ring"), "recover", "--write")
+        context.example(look.log, counted(rings, "cycle"), "recover", "--write")
         for look, rings in ringed
     ]
     sessions = counted(len(ringed), "session has", "sessions have")
     message = (
         f"{sessions} records that are their own ancestors;"
-        " Claude Code 2.1.91 and older resume only what comes after them"
+        " Claude Code 2.1.91 and older resume only the records after them"
     )
     return finding("parents", Urgency.LOOK, message, examples)
 
 
-def reach(patient: CheckContext) -> list[DoctorFinding]:
-    """Find sessions of which a resume reaches less than half, though every parent is there."""
+def reach(context: CheckContext) -> list[DoctorFinding]:
+    """Find sessions of which a resume reaches less than half although no parent is missing."""
     poor = [
         look
-        for look in patient.looks
+        for look in context.looks
         if look.reach.is_poor and not (look.recovery.bridges or look.recovery.relinked)
     ]
     poor.sort(key=lambda look: look.reach.reached - look.reach.said)
-    examples = [patient.example(look.log, str(look.reach), "show", "--branches") for look in poor]
+    examples = [context.example(look.log, str(look.reach), "show", "--branches") for look in poor]
     message = (
         f"A resume reaches less than half of {counted(len(poor), 'session')};"
         " the rest is on other branches"
@@ -288,41 +278,41 @@ def reach(patient: CheckContext) -> list[DoctorFinding]:
     return finding("reach", Urgency.NOTE, message, examples)
 
 
-def calls(patient: CheckContext) -> list[DoctorFinding]:
-    """Find calls whose results were lost, and count those that were interrupted."""
-    looked = {os.fspath(look.log.path): look.recovery for look in patient.looks}
+def calls(context: CheckContext) -> list[DoctorFinding]:
+    """Find calls whose results were lost, and calls that were interrupted."""
+    looked = {os.fspath(look.log.path): look.recovery for look in context.looks}
     lost = [
-        patient.example(
+        context.example(
             look.log,
             f"{counted(len(look.recovery.lost), 'result')} lost",
             "recover",
             "--write",
         )
-        for look in sorted(patient.looks, key=lambda look: -len(look.recovery.lost))
+        for look in sorted(context.looks, key=lambda look: -len(look.recovery.lost))
         if look.recovery.lost
     ]
     waiting = []
-    for seen in patient.surveyed:
+    for seen in context.surveyed:
         known = looked.get(os.fspath(seen.log.path))
         count = len(known.interrupted) if known is not None else seen.open_calls or 0
-        if count and not patient.is_live(seen.log):
+        if count and not context.is_live(seen.log):
             waiting.append((count, seen.log))
-    waiting.sort(key=lambda each: -each[0])
+    waiting.sort(key=lambda item: -item[0])
     total = sum(count for count, _ in waiting)
     sessions = counted(len(lost), "session has", "sessions have")
     return [
         *finding(
             "calls",
             Urgency.LOOK,
-            f"{sessions} calls whose results were lost, so the agent leaves them out",
+            f"{sessions} calls whose results were lost, so the agent omits them",
             lost,
         ),
         *finding(
             "calls",
             Urgency.NOTE,
-            f"{counted(total, 'call was', 'calls were')} interrupted: no result ever came",
+            f"{counted(total, 'call was', 'calls were')} interrupted and have no result",
             [
-                patient.example(log, counted(count, "call"), "show", "--last", "20")
+                context.example(log, counted(count, "call"), "show", "--last", "20")
                 for count, log in waiting
             ],
         ),
@@ -332,81 +322,81 @@ def calls(patient: CheckContext) -> list[DoctorFinding]:
 _decode_life = msgspec.msgpack.Decoder(SessionState).decode
 
 
-_Said = list[tuple[Any, Any]]
+_Items = list[tuple[Any, Any]]
+"""The content and the state of each item of a todo list."""
 
 
-def orphans(patient: CheckContext) -> list[DoctorFinding]:
-    """Find what lies in the homes for sessions that are not there."""
-    logs = (*patient.everything, *find_everywhere(patient.elsewhere))
+def orphans(context: CheckContext) -> list[DoctorFinding]:
+    """Find files of sessions that no longer exist."""
+    logs = (*context.everything, *find_everywhere(context.elsewhere))
     there = {log.session_id for log in logs if log.kind == "session"}
-    there |= patient.running.keys() | running_sessions(patient.elsewhere).keys()
-    if patient.index is not None:  # It knows whose records the logs of days hold.
+    there |= context.running.keys() | running_sessions(context.elsewhere).keys()
+    if context.index is not None:  # It knows the sessions in logs of days.
         query = "SELECT session FROM sessions WHERE path <> '' AND gone_at IS NULL"
-        there |= {session for (session,) in patient.index.db.execute(query)}
+        there |= {session for (session,) in context.index.db.execute(query)}
     known = {session for session in there if session is not None}
     found = [
         orphan
-        for home in patient.homes
-        for orphan in find_orphans(SessionFileIndex(home), known, now=patient.now)
+        for home in context.homes
+        for orphan in find_orphans(SessionFileIndex(home), known, now=context.now)
     ]
-    found.sort(key=lambda each: -each.size_bytes)
+    found.sort(key=lambda orphan: -orphan.size_bytes)
     examples = [
         Example(
-            path=each.home,
-            session=each.id,
-            detail=f"{', '.join(each.kinds)}: {counted(each.files, 'file')}",
+            path=orphan.home,
+            session=orphan.id,
+            detail=f"{', '.join(orphan.kinds)}: {counted(orphan.files, 'file')}",
         )
-        for each in found
+        for orphan in found
     ]
-    what = counted(len(found), "session that is gone has", "sessions that are gone have")
-    message = f"{what} left files behind"
-    # A dry run: where retention is turned on, it would let go of sessions as well. Agents' homes
-    # have to be named.
-    homes = list(dict.fromkeys(each.home for each in found))
-    command = patient.command("retain", "--orphans", homes=homes)
+    message = f"{counted(len(found), 'deleted session has', 'deleted sessions have')} files left"
+    # A dry run, since retention may be configured to delete sessions as well. Agents' homes must
+    # be named.
+    homes = list(dict.fromkeys(orphan.home for orphan in found))
+    command = context.command("retain", "--orphans", homes=homes)
     return finding("orphans", Urgency.LOOK, message, examples, command)
 
 
-def todos(patient: CheckContext) -> list[DoctorFinding]:
-    """Find lists of todos that are not as their agent's last call to write them left them."""
-    if patient.index is None:
+def todos(context: CheckContext) -> list[DoctorFinding]:
+    """Find todo lists that differ from the last call that wrote them."""
+    if context.index is None:
         return []
     examples = []
-    for listed, log, said in _lists(patient, patient.index):
-        there = [(todo.content, todo.state) for todo in listed.todos]
-        is_done = all(state == "completed" for _, state in said)
-        if there == said or (not there and is_done) or patient.is_live(log):
-            continue  # A list on which all is done is cleared by the agent itself.
-        whose = "" if listed.is_main else f" (subagent {listed.agent_id})"
-        detail = f"{_open(there)}, in the log {_open(said)}{whose}"
-        examples.append(patient.example(log, detail, "todos"))
-    lists = counted(len(examples), "list of todos is", "lists of todos are")
-    message = f"{lists} out of step with the last TodoWrite"
+    for listed, log, written in _lists(context, context.index):
+        items = [(todo.content, todo.state) for todo in listed.todos]
+        is_done = all(state == "completed" for _, state in written)
+        if items == written or (not items and is_done) or context.is_live(log):
+            continue  # The agent clears a list when everything is done.
+        owner = "" if listed.is_main else f" (subagent {listed.agent_id})"
+        detail = f"{_open(items)}, in the log {_open(written)}{owner}"
+        examples.append(context.example(log, detail, "todos"))
+    lists = counted(len(examples), "todo list differs", "todo lists differ")
+    message = f"{lists} from the last TodoWrite call"
     return finding("todos", Urgency.LOOK, message, examples)
 
 
-def _lists(patient: CheckContext, index: Index) -> Iterator[tuple[TodoList, LogFile, _Said]]:
-    """Return every list of todos whose log is there, and what the log says last of them."""
+def _lists(context: CheckContext, index: Index) -> Iterator[tuple[TodoList, LogFile, _Items]]:
+    """Yield every todo list whose log exists, its log, and the items last written there."""
     last = _last_calls(index)
-    for home in patient.homes:
+    for home in context.homes:
         for listed in all_todos(home):
             if listed.lost or listed.problem:
                 continue
-            logs = patient.sessions.get((os.fspath(home), listed.session_id), [])
+            logs = context.sessions.get((os.fspath(home), listed.session_id), [])
             wanted = None if listed.is_main else listed.agent_id
             log = next((log for log in logs if log.agent_id == wanted), None)
-            said = _written(index, last.get(os.fspath(log.path))) if log is not None else None
-            if log is not None and said is not None:
-                yield listed, log, said
+            items = _written(index, last.get(os.fspath(log.path))) if log is not None else None
+            if log is not None and items is not None:
+                yield listed, log, items
 
 
 def _last_calls(index: Index) -> dict[str, tuple[int, int]]:
-    """Return for each log the last call that wrote todos and was answered: its record and block.
+    """Return the record and block of the last successful TodoWrite call of each log.
 
-    What a subagent wrote in the log of the main one is not the main one's list.
+    Calls of subagents in the main log do not write the list of the session.
     """
     rows = index.db.execute(
-        "SELECT logs.path, max(calls.record), calls.block FROM calls"  # noqa: S608 - Ours.
+        "SELECT logs.path, max(calls.record), calls.block FROM calls"  # noqa: S608 - No user input.
         f" JOIN records ON records.id = calls.record JOIN logs ON logs.id = record >> {OFFSET_BITS}"
         " WHERE calls.tool = (SELECT id FROM names WHERE name = 'TodoWrite')"
         " AND calls.is_error = 0 AND logs.gone_at IS NULL"
@@ -416,61 +406,61 @@ def _last_calls(index: Index) -> dict[str, tuple[int, int]]:
     return {path: (record, block) for path, record, block in rows}
 
 
-def _written(index: Index, place: tuple[int, int] | None) -> _Said | None:
-    """Read back what a call to write todos says; None if it is not there, or odd."""
+def _written(index: Index, place: tuple[int, int] | None) -> _Items | None:
+    """Return the items of a TodoWrite call; None if it is missing or has another shape."""
     record = index.record(place[0]) if place is not None else None
     if place is None or not isinstance(record, Spoken):
         return None
     call = record.blocks[place[1]] if place[1] < len(record.blocks) else None
-    given = getattr(call, "input", None)
-    listed = given.get("todos") if isinstance(given, dict) else None
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+    arguments = getattr(call, "input", None)
+    todos = arguments.get("todos") if isinstance(arguments, dict) else None
+    if not isinstance(todos, list) or not all(isinstance(todo, dict) for todo in todos):
         return None
-    return [(each.get("content"), each.get("status")) for each in listed]
+    return [(todo.get("content"), todo.get("status")) for todo in todos]
 
 
-def _open(items: _Said) -> str:
+def _open(items: _Items) -> str:
     left = sum(state != "completed" for _, state in items)
     return f"{left:,} of {len(items):,} open"
 
 
-def index(patient: CheckContext) -> list[DoctorFinding]:
-    """Find out whether the index can be had, is whole, and has read all that there is."""
-    if not patient.homes:
+def index(context: CheckContext) -> list[DoctorFinding]:
+    """Check that the index can be opened, is intact and up to date."""
+    if not context.homes:
         return []
-    path = path_of_index([str(home.path) for home in patient.homes])
-    if patient.index is None:
-        return _wrong(patient, path, patient.no_index or "it cannot be read")
-    db = patient.index.db
+    path = path_of_index([str(home.path) for home in context.homes])
+    if context.index is None:
+        return _unusable(context, path, context.no_index or "it cannot be read")
+    db = context.index.db
     try:
-        said = [row[0] for row in db.execute("PRAGMA quick_check")]
-        behind = _changed(patient, db)
+        reports = [row[0] for row in db.execute("PRAGMA quick_check")]
+        behind = _changed(context, db)
         is_behind = behind or has_leftovers(db)
     except sqlite3.Error as error:
-        return _wrong(patient, path, str(error))
-    # SQLite before 3.41 says this of sound tables whose key is not their first columns.
-    wrong = [each for each in said if each != "ok" and not each.startswith("NULL value in ")]
+        return _unusable(context, path, str(error))
+    # SQLite before 3.41 reports NULLs in intact tables whose key is not their first columns.
+    wrong = [text for text in reports if text != "ok" and not text.startswith("NULL value in ")]
     if wrong:
-        return _wrong(patient, path, wrong[0])
+        return _unusable(context, path, wrong[0])
     if not is_behind:
         return []
-    detail = f"{counted(behind, 'log')} changed since" if behind else "a refresh was cut off"
+    detail = f"{counted(behind, 'log')} changed since" if behind else "a refresh was interrupted"
     return finding(
         "index",
         Urgency.LOOK,
-        "The index is out of step with the logs",
+        "The index is out of date",
         [Example(path=path, detail=detail)],
-        patient.command("refresh"),
+        context.command("refresh"),
     )
 
 
-def _changed(patient: CheckContext, db: sqlite3.Connection) -> int:
-    """Count the logs that the index knows otherwise than they are."""
-    live = {os.fspath(log.path) for log in patient.everything if patient.is_live(log)}
-    seen, known = look(patient.everything), known_logs(db)
+def _changed(context: CheckContext, db: sqlite3.Connection) -> int:
+    """Count the logs that changed since the index read them."""
+    live = {os.fspath(log.path) for log in context.everything if context.is_live(log)}
+    seen, known = look(context.everything), known_logs(db)
     behind = sum(
-        has_changed(each, known.get(path), usage_only=False)
-        for path, each in seen.items()
+        has_changed(log, known.get(path), usage_only=False)
+        for path, log in seen.items()
         if path not in live
     )
     gone = sum(
@@ -481,7 +471,7 @@ def _changed(patient: CheckContext, db: sqlite3.Connection) -> int:
     return behind + gone
 
 
-def _wrong(patient: CheckContext, path: str, reason: str) -> list[DoctorFinding]:
+def _unusable(context: CheckContext, path: str, reason: str) -> list[DoctorFinding]:
     place = os.path.dirname(path)
     while not os.path.lexists(place):
         place = os.path.dirname(place)
@@ -489,21 +479,21 @@ def _wrong(patient: CheckContext, path: str, reason: str) -> list[DoctorFinding]
     return finding(
         "index",
         Urgency.LOOK,
-        "The index cannot be used; logs are read instead, which takes longer",
+        "The index cannot be used; reading the logs instead takes longer",
         [Example(path=path, detail=reason)],
-        patient.command("refresh", "--rebuild")
+        context.command("refresh", "--rebuild")
         if can_be_made
-        else patient.shell("ls", "-ld", place),
+        else context.shell("ls", "-ld", place),
     )
 
 
 WITHIN_DAYS: Final = 7
-"""How far ahead the doctor looks."""
+"""How far ahead deletions are reported."""
 
 
-def cleanup(patient: CheckContext) -> list[DoctorFinding]:
-    """Find settings of the agent's cleanup that do not say what somebody meant."""
-    periods = [period for home in patient.homes if (period := cleanup_period(home))]
+def cleanup(context: CheckContext) -> list[DoctorFinding]:
+    """Find invalid settings of the agent's cleanup."""
+    periods = [period for home in context.homes if (period := cleanup_period(home))]
     examples = [
         Example(path=problem.where if os.path.isabs(problem.where) else period.home,
                 detail=problem.reason)
@@ -511,22 +501,22 @@ def cleanup(patient: CheckContext) -> list[DoctorFinding]:
         for problem in period.problems
     ]  # fmt: skip
     days = min((period.days for period in periods if period.problems), default=0)
-    message = f"The cleanup setting cannot be relied on: sessions may go after {days} days"
-    return finding("cleanup", Urgency.ACT, message, examples, patient.command("keep", "--install"))
+    message = f"The cleanup setting is invalid: sessions may be deleted after {days} days"
+    return finding("cleanup", Urgency.ACT, message, examples, context.command("keep", "--install"))
 
 
-def going(patient: CheckContext) -> list[DoctorFinding]:
-    """Find sessions that the agent's cleanup is about to delete."""
-    found = losses(patient.homes, patient.now, WITHIN_DAYS)
-    unkept = [_example(patient, loss) for loss in found if not loss.is_kept]
-    kept = [_example(patient, loss) for loss in found if loss.is_kept]
+def going(context: CheckContext) -> list[DoctorFinding]:
+    """Find sessions that the agent's cleanup will delete soon."""
+    found = losses(context.homes, context.now, WITHIN_DAYS)
+    unkept = [_example(context, loss) for loss in found if not loss.is_kept]
+    kept = [_example(context, loss) for loss in found if loss.is_kept]
     message = f"{_deleted(found, is_kept=False)}, and no copy is kept"
     done = _deleted(found, is_kept=True)
     return [
-        *finding("losses", Urgency.ACT, message, unkept, patient.command("keep")),
+        *finding("losses", Urgency.ACT, message, unkept, context.command("keep")),
         *finding(
             "losses", Urgency.NOTE, f"{done}; turnlog keeps a copy", kept,
-            patient.command("keep", "status"),
+            context.command("keep", "status"),
         ),
     ]  # fmt: skip
 
@@ -538,18 +528,18 @@ def _deleted(found: Iterable[Loss], *, is_kept: bool) -> str:
     return f"Claude Code deletes {' and '.join(told)} within {WITHIN_DAYS} days"
 
 
-def _example(patient: CheckContext, loss: Loss) -> Example:
+def _example(context: CheckContext, loss: Loss) -> Example:
     return Example(
         path=loss.path,
         session=loss.id if loss.kind == "session" else None,
-        title=patient.titles.get((loss.home, loss.id)),
-        detail=_when(patient.now, loss),
+        title=context.titles.get((loss.home, loss.id)),
+        detail=_when(context.now, loss),
     )
 
 
 def _when(now: datetime, loss: Loss) -> str:
     if loss.is_due or loss.deleted_at is None:
-        return "at its next start"
+        return "at the next start"
     days = (loss.deleted_at - now).total_seconds() / 86_400
     return "within a day" if days < 1 else f"in {counted(int(days), 'day')}"
 
@@ -559,14 +549,14 @@ if sys.platform != "win32":
     import pwd
 
 LEAST_FREE_BYTES: Final = 1_000_000_000
-"""With less than this a session may stop in the middle of a record."""
+"""With less, a session may stop in the middle of a record."""
 
-# What one may do with a file: others, and the group.
+# The permissions to read and to enter, for others and for the group.
 _CLASSES: Final = ((stat.S_IROTH, stat.S_IXOTH), (stat.S_IRGRP, stat.S_IXGRP))
 
 
 class Exposed(Struct):
-    """What of a directory others can read."""
+    """What other users can read in a directory."""
 
     path: str
     files: int = 0
@@ -575,28 +565,28 @@ class Exposed(Struct):
     """One of the files."""
 
 
-def permissions(patient: CheckContext) -> list[DoctorFinding]:
-    """Find what other people of this machine can read.
+def permissions(context: CheckContext) -> list[DoctorFinding]:
+    """Find files that other users of this machine can read.
 
-    A file counts if they can get to it: behind a directory that is closed to them all is well.
+    A file counts only if they can enter all directories above it.
     """
     if sys.platform == "win32":
         return []
-    places = [*(home.path for home in patient.homes), patient.own]
-    roots = dict.fromkeys(os.path.realpath(each) for each in places)
-    found = [each for root in roots if (each := exposed(root)).files or each.directories]
-    found.sort(key=lambda each: -each.files)
-    examples = [Example(path=each.path, detail=_words(each)) for each in found]
-    files = sum(each.files for each in found)
-    message = f"Other users of this machine can read {counted(files, 'file')} of yours"
+    places = [*(home.path for home in context.homes), context.own]
+    roots = dict.fromkeys(map(os.path.realpath, places))
+    found = [tree for tree in map(exposed, roots) if tree.files or tree.directories]
+    found.sort(key=lambda tree: -tree.files)
+    examples = [Example(path=tree.path, detail=_words(tree)) for tree in found]
+    files = sum(tree.files for tree in found)
+    message = f"Other users of this machine can read {counted(files, 'file')}"
     if not files:
         message = "Other users of this machine can see the names of your files"
-    command = patient.shell("chmod", "-R", "go-rwx", *(each.path for each in found))
+    command = context.shell("chmod", "-R", "go-rwx", *(tree.path for tree in found))
     return finding("permissions", Urgency.ACT, message, examples, command)
 
 
 def exposed(root: str) -> Exposed:
-    """Tell what others can read of the tree at *root*; what the agent program owns is left out."""
+    """Return what others can read below *root*, except the agent's own program files."""
     found = Exposed(path=root)
     ways = [_can_pass_to(root, passing) for _, passing in _CLASSES]
     waiting = [(root, ways)]
@@ -623,11 +613,11 @@ def exposed(root: str) -> Exposed:
 
 
 def _can_pass_to(path: str, passing: int) -> bool:
-    """Return whether a class of people can get as far as *path*."""
+    """Return whether a class of users can reach *path*."""
     for directory in Path(path).parents:
         status = _status(str(directory))
         if status is None or not status.st_mode & passing:
-            # Who is of the group may still be let in as one of the others.
+            # Members of the group may still enter as others.
             if status is not None and passing == stat.S_IXGRP and status.st_mode & stat.S_IXOTH:
                 continue
             return False
@@ -635,7 +625,7 @@ def _can_pass_to(path: str, passing: int) -> bool:
 
 
 def _is_own_group(status: os.stat_result, reading: int) -> bool:
-    """Return whether the group is the owner's own, as many systems give each user one."""
+    """Return whether the group is the owner's private group."""
     if sys.platform == "win32" or reading != stat.S_IRGRP:
         return False
     try:
@@ -651,7 +641,7 @@ def _inside(directory: str, *, is_top: bool) -> Iterator[str]:
                 if not (is_top and item.name in PROGRAM_FILES and item.is_dir()):
                     yield item.path
     except OSError:
-        return  # Not to be read by us; whoever looks for logs there says so.
+        return  # Reported as unreadable by the search for logs.
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -667,11 +657,11 @@ def _words(found: Exposed) -> str:
     return f"{counted(found.files, 'file')}, such as {os.path.relpath(found.sample, found.path)}"
 
 
-def space(patient: CheckContext) -> list[DoctorFinding]:
-    """Find disks on which there is little room left."""
-    size_bytes = sum(file.size_bytes for home in patient.homes for file in home_files(home))
+def space(context: CheckContext) -> list[DoctorFinding]:
+    """Find disks with little free space."""
+    size_bytes = sum(file.size_bytes for home in context.homes for file in home_files(home))
     disks: dict[int, str] = {}
-    for place in (*(os.fspath(home) for home in patient.homes), os.fspath(patient.own)):
+    for place in (*(os.fspath(home) for home in context.homes), os.fspath(context.own)):
         there = _nearest(place)
         disks.setdefault(os.stat(there).st_dev, there)
     tight = []
@@ -679,32 +669,32 @@ def space(patient: CheckContext) -> list[DoctorFinding]:
         free = shutil.disk_usage(place).free
         if free < max(LEAST_FREE_BYTES, size_bytes):
             tight.append((free, Example(path=place, detail=f"{free / 1e6:,.0f} MB free")))
-    tight.sort(key=lambda each: each[0])
+    tight.sort(key=lambda item: item[0])
     is_urgent = bool(tight) and tight[0][0] < LEAST_FREE_BYTES
     message = (
-        "Less than 1 GB of disk is left"
+        "Less than 1 GB of disk space is free"
         if is_urgent
-        else f"Less disk is left than the homes take up ({size_bytes / 1e6:,.0f} MB)"
+        else f"Free disk space is less than the size of the homes ({size_bytes / 1e6:,.0f} MB)"
     )
     return finding(
         "space",
         Urgency.ACT if is_urgent else Urgency.LOOK,
         message,
         [example for _, example in tight],
-        _way_to_room(patient),
+        _space_command(context),
     )
 
 
-def _way_to_room(patient: CheckContext) -> str:
-    """Return what makes room: the trash if its time has come, else what nobody used for long."""
-    if any(each.is_due(patient.now) for each in Trash(patient.own).entries()):
-        return patient.command("trash", "empty", "--write")
-    homes = [os.fspath(home) for home in patient.homes]
-    return patient.command("retain", "--days", "90", "--archive-first", homes=homes)
+def _space_command(context: CheckContext) -> str:
+    """Return the command that frees space: empty the trash if due, or archive old sessions."""
+    if any(entry.is_due(context.now) for entry in Trash(context.own).entries()):
+        return context.command("trash", "empty", "--write")
+    homes = [os.fspath(home) for home in context.homes]
+    return context.command("retain", "--days", "90", "--archive-first", homes=homes)
 
 
 def _nearest(place: str) -> str:
-    """Return *place*, or the directory above it that exists."""
+    """Return *place* or its nearest existing parent."""
     while not os.path.exists(place) and os.path.dirname(place) != place:
         place = os.path.dirname(place)
     return place

@@ -1,7 +1,6 @@
-"""How is everything? One look at the health of some homes, and what mends what is wrong.
+"""`turnlog doctor`: run all checks on some homes, and suggest fixes.
 
-Each check is one row of a table and one function. A check that fails is told as such and stops none
-of the others. Looking changes nothing but the index, which is turnlog's own.
+A check that fails is reported and does not stop the others. Only the index may be changed.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ __all__ = [
 
 
 class Check(NamedTuple):
-    """A check, and what it looks at in a few words."""
+    """A check, and its subject in a few words."""
 
     kind: Kind
     looks_at: str
@@ -72,28 +71,28 @@ CHECKS: Final = (
     Check("empty", "empty files", empty),
     Check("large", "very large logs", large),
     Check("index", "the index", index),
-    Check("unreadable", "unreadable files", unreadable),  # Last: the others may find some.
+    Check("unreadable", "unreadable files", unreadable),  # Last: the others may find more.
 )
 _ORDER: Final = list(Urgency)
 
 
 class Checked(Struct, kw_only=True, frozen=True):
-    """A check that was made, or could not be made."""
+    """A check that was run, or failed."""
 
     kind: Kind
     looks_at: str
     findings: int
     problem: str | None = None
-    """Why it could not be made."""
+    """Why it failed."""
 
 
 class Checkup(Struct, kw_only=True):
-    """What `turnlog doctor --json` prints."""
+    """The result of `turnlog doctor --json`."""
 
     healthy: bool
-    """Nothing was found but notes, and every check could be made."""
+    """Whether there are only notes, and no check failed."""
     findings: list[DoctorFinding]
-    """What asks for most first."""
+    """The most urgent first."""
     checks: list[Checked]
     homes: list[str]
     sessions: int
@@ -101,21 +100,21 @@ class Checkup(Struct, kw_only=True):
     size_bytes: int
     """Of all logs."""
     in_use: int
-    """Logs that seem damaged, and were written to in the last minute: nothing is said of them."""
+    """Seemingly damaged logs that were written in the last minute; they are not reported."""
     checked_at: datetime
 
 
-def check_up(patient: CheckContext) -> Checkup:
-    """Make every check."""
-    found: list[DoctorFinding] = []
+def check_up(context: CheckContext) -> Checkup:
+    """Run every check."""
+    everything: list[DoctorFinding] = []
     checks = []
     for check in CHECKS:
         problem, findings = None, []
         try:
-            findings = check.look(patient)
+            findings = check.look(context)
         except (TurnlogError, OSError, sqlite3.Error) as error:
             problem = str(error)
-        found += findings
+        everything += findings
         checks.append(
             Checked(
                 kind=check.kind,
@@ -124,16 +123,16 @@ def check_up(patient: CheckContext) -> Checkup:
                 problem=problem,
             )
         )
-    found.sort(key=lambda each: _ORDER.index(each.urgency))
-    is_well = all(each.urgency is Urgency.NOTE for each in found)
+    everything.sort(key=lambda finding: _ORDER.index(finding.urgency))
+    is_well = all(finding.urgency is Urgency.NOTE for finding in everything)
     return Checkup(
-        healthy=is_well and not any(each.problem for each in checks),
-        findings=found,
+        healthy=is_well and not any(check.problem for check in checks),
+        findings=everything,
         checks=checks,
-        homes=[os.fspath(home) for home in patient.homes],
-        sessions=len(patient.session_ids),
-        logs=len(patient.logs),
-        size_bytes=sum(seen.size_bytes for seen in patient.surveyed),
-        in_use=len(patient.in_use),
-        checked_at=patient.now,
+        homes=[os.fspath(home) for home in context.homes],
+        sessions=len(context.session_ids),
+        logs=len(context.logs),
+        size_bytes=sum(seen.size_bytes for seen in context.surveyed),
+        in_use=len(context.in_use),
+        checked_at=context.now,
     )

@@ -1,8 +1,7 @@
-"""What a doctor's check is given, and what it gives: findings, each with the command that mends it.
+"""What the doctor's checks share: the examined homes, and findings with the commands that fix them.
 
-A check is a function from the patient to findings. The patient is some homes as they are now: their
-logs, the index if there is one, who is running. Everything that several checks ask for is gathered
-here once. Nothing is changed.
+A CheckContext is a snapshot of some homes: their logs, the index if there is one, the running
+sessions. What several checks need is computed here once. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from turnlog.sessions.state import Running, running_sessions
 from turnlog.storage.sources import LINE_CAP
 
 EXAMPLES: Final = 100
-"""So many examples of a finding are given; the rest is counted."""
+"""The most examples of a finding; further ones are only counted."""
 _SHORT: Final = 8
 _FRESH_NS: Final = 60 * 1_000_000_000
 _REMEDIES: Final = ("repair", "recover", "delete")
@@ -41,11 +40,11 @@ Kind = Literal[
 
 
 class Urgency(StrEnum):
-    """What a finding asks of a person."""
+    """How urgent a finding is."""
 
-    ACT = "act"  # Something is lost, or will be, unless something is done.
-    LOOK = "look"  # Something is not as it should be; nothing gets worse by waiting.
-    NOTE = "note"  # Good to know; all is well.
+    ACT = "act"  # Data is lost, or will be.
+    LOOK = "look"  # Something is wrong but does not get worse.
+    NOTE = "note"  # Nothing is wrong.
 
 
 class Example(Struct, kw_only=True, frozen=True):
@@ -56,30 +55,30 @@ class Example(Struct, kw_only=True, frozen=True):
     session: str | None = None
     title: str | None = None
     command: str | None = None
-    """What mends this one alone, where the finding's command does not mend all."""
+    """The command that fixes this case, if the finding's command does not fix all."""
 
 
 class DoctorFinding(Struct, kw_only=True, frozen=True):
-    """Something that is not as it should be."""
+    """A problem, with examples and the command that fixes it."""
 
     kind: Kind
     urgency: Urgency
     message: str
     count: int
-    """How many cases there are, examples and all."""
+    """The number of cases, including examples."""
     examples: list[Example] = []
     """The worst first."""
     unlisted: int = 0
     command: str
-    """What mends it: all of it, or the first example."""
+    """The command that fixes all cases, or the first example."""
     mends_all: bool = True
-    """Whether the command mends every case; else each example has one of its own."""
+    """Whether the command fixes every case; otherwise each example has its own."""
 
 
 class CheckContext:
-    """Some homes, as they are now. *named* are those that the caller gave by name.
+    """The homes to check. *named* are those that the user gave by name.
 
-    *elsewhere* are other homes in which there may be sessions whose files lie here.
+    *elsewhere* are other homes that may have sessions whose files are in these.
     """
 
     def __init__(
@@ -97,43 +96,43 @@ class CheckContext:
     ) -> None:
         self.homes = tuple(homes)
         self.own = own
-        """Where turnlog keeps its own things; it need not exist."""
+        """turnlog's own home, which need not exist."""
         self.now = now
         self.index = index
         self.no_index = no_index
         """Why there is no index."""
         self.cap = cap
         self.progress = progress
-        """Told the bytes of each log that was looked at closely."""
+        """Called with the size of each log that was examined."""
         self.elsewhere = tuple(elsewhere)
         self._named = tuple(named)
         self.problems: list[Problem] = []
-        """What could not be read where logs were looked for."""
+        """What could not be read while searching for logs."""
 
     @cached_property
     def everything(self) -> list[LogFile]:
-        """The logs of the homes, and kept copies of those that are gone."""
+        """The logs of the homes, and kept copies of deleted ones."""
         return list(find_everywhere(self.homes, problems=self.problems))
 
     @cached_property
     def logs(self) -> list[LogFile]:
-        """The logs that lie in the homes."""
+        """The logs in the homes."""
         return [log for log in self.everything if not log.is_kept]
 
     @cached_property
     def surveyed(self) -> list[Surveyed]:
-        """Every log, and whether it deserves a closer look."""
+        """Every log, and whether it should be examined."""
         return survey(self.logs, self.index)
 
     @cached_property
     def shortfalls(self) -> dict[str, Shortfall]:
-        """What logs lack of what was kept of them, by path."""
+        """What logs lack compared with their kept copies, by path."""
         compare = Shortfalls()
         found = {
-            os.fspath(each.log.path): compare.of(each.log, is_suspect=each.is_damaged)
-            for each in self.surveyed
+            os.fspath(seen.log.path): compare.of(seen.log, is_suspect=seen.is_damaged)
+            for seen in self.surveyed
         }
-        return {path: each for path, each in found.items() if each is not None}
+        return {path: shortfall for path, shortfall in found.items() if shortfall is not None}
 
     @cached_property
     def plans(self) -> list[Planned]:
@@ -142,50 +141,50 @@ class CheckContext:
 
     @cached_property
     def looks(self) -> list[SessionReview]:
-        """What a closer look at the suspect sessions found."""
+        """The results of examining suspect sessions."""
         return list(look_closer(self.surveyed, self.is_live, self.progress))
 
     @property
     def in_use(self) -> list[Surveyed]:
-        """What seems damaged, and may be only unfinished: whoever writes it is at work."""
+        """Logs that seem damaged but may only be incomplete, since they are being written."""
         if self.index is None:
-            return []  # Without one everything seems so, until it is read.
-        return [each for each in self.surveyed if each.is_damaged and self.is_live(each.log)]
+            return []  # Without one, every log seems damaged until it is read.
+        return [seen for seen in self.surveyed if seen.is_damaged and self.is_live(seen.log)]
 
     @property
     def to_read_bytes(self) -> int:
-        """How much is to be read for that."""
-        return sum(each.size_bytes * (each.is_damaged + each.is_tangled) for each in self.surveyed)
+        """The bytes to read for all examinations."""
+        return sum(seen.size_bytes * (seen.is_damaged + seen.is_tangled) for seen in self.surveyed)
 
     @cached_property
     def sessions(self) -> dict[tuple[str, str], list[LogFile]]:
         """The logs of each session, by home and id, its main log first."""
-        found: dict[tuple[str, str], list[LogFile]] = {}
+        sessions: dict[tuple[str, str], list[LogFile]] = {}
         for log in sorted(self.logs, key=lambda log: (log.kind != "session", str(log.path))):
             if log.session_id is not None:
-                found.setdefault((os.fspath(log.home), log.session_id), []).append(log)
-        return found
+                sessions.setdefault((os.fspath(log.home), log.session_id), []).append(log)
+        return sessions
 
     @property
     def session_ids(self) -> set[str]:
-        """The sessions that have a main log which is not a subagent's."""
-        mains = {each for each, logs in self.sessions.items() if logs[0].kind == "session"}
+        """The sessions with a main log that is not a subagent's."""
+        mains = {key for key, logs in self.sessions.items() if logs[0].kind == "session"}
         if self.index is None:
-            mains = {each for each in mains if not is_subagent_log(self.sessions[each][0].path)}
+            mains = {key for key in mains if not is_subagent_log(self.sessions[key][0].path)}
         else:
             query = "SELECT home, session FROM sessions WHERE is_sidechain"
-            with suppress(sqlite3.Error):  # That it is broken is a check of its own.
+            with suppress(sqlite3.Error):  # A broken index is reported by its own check.
                 mains -= set(self.index.db.execute(query).fetchall())
         return {session for _, session in mains}
 
     @cached_property
     def running(self) -> dict[str, Running]:
-        """What Claude Code's processes left about themselves, by session."""
+        """Claude Code's process files, by session."""
         return running_sessions(self.homes)
 
     @cached_property
     def titles(self) -> dict[tuple[str, str], str]:
-        """What sessions are called, by home and id, as far as the index knows."""
+        """The titles of sessions in the index, by home and id."""
         if self.index is None:
             return {}
         rows = self.index.db.execute(
@@ -194,28 +193,28 @@ class CheckContext:
         return {(home, session): title for home, session, title in rows}
 
     def is_live(self, log: LogFile) -> bool:
-        """Return whether somebody may be writing *log*: what looks unfinished there is not."""
-        found = self.running.get(log.session_id or "")
-        if found is not None and found.is_alive:
+        """Return whether *log* may be in the middle of being written."""
+        running = self.running.get(log.session_id or "")
+        if running is not None and running.is_alive:
             return True
         try:
             age_ns = int(self.now.timestamp() * 1e9) - os.stat(log.path).st_mtime_ns
         except OSError:
-            return True  # Gone: nobody's business any more.
+            return True  # Deleted: nothing to report.
         return -_FRESH_NS < age_ns < _FRESH_NS
 
     def command(self, *words: str, homes: Sequence[str] = ()) -> str:
-        """Write a command of turnlog's such that it means these homes, or those given."""
+        """Return a turnlog command line for the named homes, or for *homes*."""
         named = (word for home in homes or self._named for word in ("--home", home))
         return shlex.join(("turnlog", *words, *named))
 
     @staticmethod
     def shell(*words: str) -> str:
-        """Write a command that is not turnlog's."""
+        """Return the command line of another program."""
         return shlex.join(words)
 
     def name_of(self, log: LogFile) -> str:
-        """Name a log as a command takes it: the beginning of its session's id, or its path."""
+        """Return the argument that names a log: a short session id, or its path."""
         if log.session_id is None:
             return os.fspath(log.path)
         return self._short_ids.get(log.session_id, log.session_id)
@@ -223,7 +222,7 @@ class CheckContext:
     def example(self, log: LogFile, detail: str, *words: str) -> Example:
         """Return an example for one log; *words* are the command that fixes it, without "turnlog".
 
-        Where a kept copy holds more than the log, restoring it comes before any other remedy.
+        If a kept copy holds more than the log, restoring it comes before any other fix.
         """
         if words and words[0] in _REMEDIES and os.fspath(log.path) in self.shortfalls:
             words = ("restore", "--replace")
@@ -239,7 +238,7 @@ class CheckContext:
 
     @cached_property
     def _short_ids(self) -> dict[str, str]:
-        """The beginning of each id that no other has, of eight characters if that is enough."""
+        """The shortest unique prefix of each id, with at least eight characters."""
         short: dict[str, str] = {}
         ids = sorted({session for _, session in self.sessions})
         for before, this, after in zip(("", *ids), ids, (*ids[1:], ""), strict=False):
@@ -255,29 +254,29 @@ def finding(
     examples: Iterable[Example],
     command: str = "",
 ) -> list[DoctorFinding]:
-    """Make a finding of its examples, the worst first; none if there are none.
+    """Return a list with the finding for *examples*, the worst first, or an empty list.
 
-    Without a *command* for all of them, that of the first is given.
+    Without a *command* for all of them, the command of the first is used.
     """
-    found = list(examples)
-    if not found:
+    cases = list(examples)
+    if not cases:
         return []
     return [
         DoctorFinding(
             kind=kind,
             urgency=urgency,
             message=message,
-            count=len(found),
-            examples=found[:EXAMPLES],
-            unlisted=max(0, len(found) - EXAMPLES),
-            command=command or found[0].command or "",
-            mends_all=bool(command) or len(found) == 1,
+            count=len(cases),
+            examples=cases[:EXAMPLES],
+            unlisted=max(0, len(cases) - EXAMPLES),
+            command=command or cases[0].command or "",
+            mends_all=bool(command) or len(cases) == 1,
         )
     ]
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """Write a count with its noun."""
+    """Return *count* with its noun in the right number."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 

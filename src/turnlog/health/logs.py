@@ -1,7 +1,6 @@
-"""How are the logs? Every log of some homes, read once, counted and checked.
+"""`turnlog check`: read every log of some homes once, and report damage.
 
-Reading changes nothing. A log that cannot be read at all is a finding like any other; it does not
-stop the rest.
+Nothing is changed. A log that cannot be read is reported like other findings.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ LESS_THAN_KEPT: Final = "less-than-kept"
 
 
 class LogHealth(Struct, kw_only=True, frozen=True):
-    """How one log is."""
+    """The result for one log."""
 
     path: str
     session: str | None
     in_home: bool
-    """Found in a home, so that its session's id names it."""
+    """Whether it is in a home, so that its session id names it."""
     size_bytes: int
     total: int
     valid: int
@@ -39,17 +38,17 @@ class LogHealth(Struct, kw_only=True, frozen=True):
     records: int
     salvaged: int
     is_valid: bool
-    """Nothing was found in it but notes."""
+    """Whether it has no findings except notes."""
 
 
 class LocatedFinding(Finding, kw_only=True, frozen=True):
-    """A finding and the log it is in."""
+    """A finding with the path of its log."""
 
     path: str
 
 
 class HealthTotals(Struct, kw_only=True):
-    """All logs together."""
+    """The totals of all logs."""
 
     homes: int = 0
     projects: int = 0
@@ -67,17 +66,17 @@ class HealthTotals(Struct, kw_only=True):
 
 
 class Health(Struct, kw_only=True):
-    """The answer: what `turnlog check --json` prints."""
+    """The result of `turnlog check --json`."""
 
     findings: list[LocatedFinding] = field(default_factory=list)
     unlisted: int = 0
-    """Findings of logs with more than ten thousand of them, counted only."""
+    """The findings beyond ten thousand in one log, which are only counted."""
     logs: list[LogHealth] = field(default_factory=list)
     totals: HealthTotals = field(default_factory=HealthTotals)
 
     @property
     def is_well(self) -> bool:
-        """Nothing was found but notes."""
+        """Whether there are no findings except notes."""
         return all(finding.severity is Severity.NOTE for finding in self.findings)
 
 
@@ -89,7 +88,7 @@ def examine(
     cap: int = LINE_CAP,
     progress: Callable[[int], None] = lambda _size_bytes: None,
 ) -> Health:
-    """Check every log; *progress* is told the bytes of each when it is done.
+    """Check every log; *progress* is called with the size of each.
 
     Lines longer than *cap* are damage.
     """
@@ -101,9 +100,9 @@ def examine(
             result = validate(log.path, strict=strict, cap=cap)
         except (TurnlogError, OSError) as error:
             health.findings.append(_unreadable(log.path, str(error)))
-            count.see(log, is_subagent=log.kind == "subagent")
+            count.add(log, is_subagent=log.kind == "subagent")
             continue
-        count.see(log, is_subagent=log.kind == "subagent" or result.is_sidechain)
+        count.add(log, is_subagent=log.kind == "subagent" or result.is_sidechain)
         _add(health, count, log, result)
         shortfall = shortfalls.of(log, is_suspect=not result.is_valid)
         if shortfall is not None:
@@ -116,7 +115,7 @@ def examine(
 
 
 class _Count:
-    """What the totals are made of."""
+    """Sets and counters that the totals are computed from."""
 
     def __init__(self) -> None:
         self.homes: set[str] = set()
@@ -126,7 +125,7 @@ class _Count:
         self.versions: Counter[str] = Counter()
         self.types: Counter[str] = Counter()
 
-    def see(self, log: LogFile, *, is_subagent: bool) -> None:
+    def add(self, log: LogFile, *, is_subagent: bool) -> None:
         home = os.fspath(log.home)
         self.homes.add(home)
         if log.project_key is not None:
@@ -146,7 +145,7 @@ class _Count:
 
 
 def version_key(version: str) -> tuple[tuple[int, str], ...]:
-    """Order versions as people do: 2.1.9 before 2.1.10."""
+    """Return a sort key that puts 2.1.9 before 2.1.10."""
     return tuple((int(part), "") if part.isdigit() else (0, part) for part in version.split("."))
 
 

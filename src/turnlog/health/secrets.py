@@ -1,11 +1,11 @@
-"""Which secrets are in the logs, and where did they get to? One row for each, however often said.
+"""`turnlog secrets scan`: find the secrets in the logs, and where each of them occurs.
 
-Every log is read once, a piece at a time: records of all kinds, what tools answered, what was
-typed, kept copies of logs that are gone, lines that were moved to blobs. A secret is known by its
-digest; neither it nor anything that could give it back is held, returned or written.
+Every log is read once in pieces: all records, tool results, prompts, kept copies of deleted logs,
+and lines that were moved to blobs. A secret is identified by its digest; neither it nor anything
+from which it could be recovered is stored, returned or written.
 
-An export that was asked not to mask secrets is a place that they reached. Whoever writes one notes
-it in turnlog's journal: ``journal.note(EXPORTED, session_id, **export_fact(path, secrets))``.
+Exports without masking are listed as places of a secret. The exporter notes them in turnlog's
+journal: ``journal.note(EXPORTED, session_id, **export_fact(path, secrets))``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from turnlog.catalog.sessions import list_sessions
-from turnlog.errors import NotFound, TurnlogError
+from turnlog.errors import TurnlogError
 from turnlog.formats import (
     Home,
     LogFile,
@@ -41,47 +41,47 @@ from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.sources import LINE_CAP, BrokenArchive, Splitter, open_source
 
 EXPORTED: Final = "exported"
-"""The journal's word for a session that went out with its secrets."""
+"""The journal's event for a session that was exported with its secrets."""
 ID_DIGITS: Final = 16
 MOST_SECRETS: Final = 10_000
-"""More than this are only counted: memory is bounded whatever the logs hold."""
+"""Further secrets are only counted, so that memory is bounded."""
 
 
 class ExportReached(Struct, frozen=True, kw_only=True, order=True):
-    """A file that holds a secret, because it was exported without masking."""
+    """An export without masking that contains a secret."""
 
     path: str
     at: datetime | None = None
 
 
 class SecretRow(Struct, kw_only=True):
-    """One secret, and everywhere it got to."""
+    """One secret, and where it occurs."""
 
     kind: str
     masked: str
     id: str | None
-    """The beginning of its SHA-256, for the list of what is allowed; null if it can be guessed."""
+    """The start of its SHA-256, for the allow list; null if the secret could be guessed from it."""
     first_at: datetime | None = None
     last_at: datetime | None = None
     times: int = 0
     sessions: list[str] = field(default_factory=list)
     projects: list[str] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
-    """The logs, for those secrets that no session tells of."""
+    """Its logs, for secrets outside of sessions."""
     exports: list[ExportReached] = field(default_factory=list)
 
 
 class SecretsDocument(Struct, kw_only=True):
-    """What `turnlog secrets scan --json` prints."""
+    """The result of `turnlog secrets scan --json`."""
 
     secrets: list[SecretRow]
     next: int | None = None
     """Null: all are listed."""
     logs: int = 0
     size_bytes: int = 0
-    """How much was read, unpacked."""
+    """The uncompressed bytes read."""
     uncounted: int = 0
-    """Occurrences of further secrets, once there were too many to tell apart."""
+    """Occurrences of secrets beyond the limit."""
     problems: list[str] = field(default_factory=list)
     """What could not be read."""
 
@@ -96,17 +96,16 @@ def scan_secrets(
     progress: Callable[[int, int], None] | None = None,
     problems: list[Problem] | None = None,
 ) -> SecretsDocument:
-    """Find the secrets in all logs of *homes*; the one that was seen last comes first.
+    """Return the secrets in all logs of *homes*, the most recently seen first.
 
-    *project* keeps the sessions that worked in that directory or below it, *since* what was said
-    from then on, *until* what was said before. *progress* is told how many bytes of how many were
-    read.
+    *project* selects sessions in that directory or below, *since* and *until* a range of records.
+    *progress* is called with the bytes read and the total.
     """
     homes = tuple(homes)
-    told = problems if problems is not None else []
-    rows = list_sessions(homes, archived=None, problems=told).sessions
+    problems = [] if problems is None else problems
+    rows = list_sessions(homes, archived=None, problems=problems).sessions
     scan = _Scan(rules, {row.id: row.project for row in rows}, project, since, until)
-    places = list(_places(homes, told))
+    places = list(_places(homes, problems))
     sizes = [size_at(path) for path, _ in places]
     done, total = 0, sum(sizes)
     for (path, log), size_bytes in zip(places, sizes, strict=True):
@@ -114,21 +113,21 @@ def scan_secrets(
             try:
                 scan.read(path, log)
             except (TurnlogError, OSError) as error:
-                told.append(Problem(path, str(error)))
+                problems.append(Problem(path, str(error)))
         done += size_bytes
         if progress is not None:
             progress(done, total)
-    return scan.document(told)
+    return scan.document(problems)
 
 
 def export_fact(path: str | os.PathLike[str], secrets: Iterable[Secret]) -> dict[str, Any]:
-    """Return what the journal is told of an export in which *secrets* were not masked."""
+    """Return the fields of the journal's event for an export that contains *secrets*."""
     digests = sorted({secret.digest[: 2 * ID_DIGITS] for secret in secrets})
     return {"path": os.path.abspath(path), "secrets": digests}
 
 
 class _Known(Struct):
-    """What is known of one secret while logs are read."""
+    """One secret while logs are read."""
 
     row: SecretRow
     sessions: set[str] = field(default_factory=set)
@@ -153,19 +152,19 @@ class _Scan:
         self._document = SecretsDocument(secrets=[])
 
     def wants(self, path: Path, log: LogFile | None) -> bool:
-        """Return whether a log may hold what is asked for, without reading it."""
+        """Return whether a log may match the filters, without reading it."""
         if self._since is not None:
             try:
                 if os.stat(path).st_mtime < self._since.timestamp():
                     return False
             except OSError:
-                return True  # Reading it tells why.
+                return True  # Reading it will report the error.
         if self._project is None or log is None or log.session_id not in self._projects:
             return True
         return is_within(self._projects[log.session_id], self._project)
 
     def read(self, path: Path, log: LogFile | None) -> None:
-        """Read one log to its end, a piece at a time."""
+        """Read one log in pieces."""
         self._document.logs += 1
         splitter = Splitter(cap=LINE_CAP)
         source = open_source(path)
@@ -174,33 +173,33 @@ class _Scan:
                 self._document.size_bytes += len(chunk)
                 first, block = splitter.feed_block(chunk)
                 if isinstance(first, bytes):
-                    self._look(first, path, log)
+                    self._search(first, path, log)
                 elif first is not None:
-                    self._tell(path, f"a line of {first.length:,} bytes is too long to be read")
-                self._look(block, path, log)
+                    self._report(path, f"a line of {first.length:,} bytes is too long to read")
+                self._search(block, path, log)
             if not splitter.pending_too_long:
-                self._look(splitter.pending, path, log)
+                self._search(splitter.pending, path, log)
         except BrokenArchive as error:
-            self._tell(path, str(error))
+            self._report(path, str(error))
         finally:
             source.close()
 
     def document(self, problems: Iterable[Problem]) -> SecretsDocument:
-        found = self._document
+        document = self._document
         exports = _exports()
         for digest, known in self._known.items():
             row = known.row
             row.sessions, row.projects = sorted(known.sessions), sorted(known.projects)
             row.logs = sorted(known.logs)
             row.exports = sorted(exports.get(digest[: 2 * ID_DIGITS], ()))
-            found.secrets.append(row)
-        found.secrets.sort(key=lambda row: (row.kind, row.masked))
-        found.secrets.sort(key=_last_seen, reverse=True)
-        found.problems += [f"{problem.path}: {problem.reason}" for problem in problems]
-        return found
+            document.secrets.append(row)
+        document.secrets.sort(key=lambda row: (row.kind, row.masked))
+        document.secrets.sort(key=_last_seen, reverse=True)
+        document.problems += [f"{problem.path}: {problem.reason}" for problem in problems]
+        return document
 
-    def _look(self, block: bytes, path: Path, log: LogFile | None) -> None:
-        """Look for secrets in whole lines."""
+    def _search(self, block: bytes, path: Path, log: LogFile | None) -> None:
+        """Add the secrets in *block*, which holds whole lines."""
         begin = end = -1
         envelope = Envelope()
         for secret in find_secrets(block, self._rules):
@@ -210,20 +209,14 @@ class _Scan:
                 end = len(block) if end < 0 else end
                 decoded = decode_envelope(block[begin:end])
                 envelope = decoded if isinstance(decoded, Envelope) else Envelope()
-            self._take(secret, envelope, path, log)
+            self._add(secret, envelope, path, log)
         if STUB in block:
             for line in block.split(b"\n"):
                 content = whole_line(path, line) if line.startswith(STUB) else line
                 if isinstance(content, bytes) and content is not line:
-                    self._look(content, path, log)
+                    self._search(content, path, log)
 
-    def _take(
-        self,
-        secret: Secret,
-        envelope: Envelope,
-        path: Path,
-        log: LogFile | None,
-    ) -> None:
+    def _add(self, secret: Secret, envelope: Envelope, path: Path, log: LogFile | None) -> None:
         at = instant(envelope.timestamp)
         if self._since is not None and (at is None or at < self._since):
             return
@@ -255,26 +248,26 @@ class _Scan:
         if project is not None:
             known.projects.add(project)
 
-    def _tell(self, path: Path, reason: str) -> None:
+    def _report(self, path: Path, reason: str) -> None:
         self._document.problems.append(f"{os.fspath(path)}: {reason}")
 
 
 def _places(
     homes: Iterable[Home], problems: list[Problem]
 ) -> Iterator[tuple[Path, LogFile | None]]:
-    """Return every log, and the logs of what was typed, which belong to no one session."""
+    """Yield every log, and the prompt histories, which belong to no session."""
     homes = tuple(homes)
     for log in find_everywhere(homes, problems=problems):
         yield log.path, log
     for home in homes:
-        typed = history_log(home)
-        if typed is not None:
-            yield typed, None
+        history = history_log(home)
+        if history is not None:
+            yield history, None
 
 
 def _exports() -> dict[str, set[ExportReached]]:
-    """Return which secrets went out with which export, by the beginning of their digest."""
-    found: dict[str, set[ExportReached]] = {}
+    """Return the exports of each secret, by the start of its digest."""
+    exports: dict[str, set[ExportReached]] = {}
     try:
         for item in read_log(journal_log(turnlog_home())):
             record = item.record if isinstance(item, Placed) else None
@@ -284,16 +277,14 @@ def _exports() -> dict[str, set[ExportReached]]:
             if isinstance(path, str) and isinstance(digests, list):
                 reached = ExportReached(path=path, at=record.at)
                 for digest in digests:
-                    found.setdefault(str(digest), set()).add(reached)
-    except NotFound:
-        pass
+                    exports.setdefault(str(digest), set()).add(reached)
     except (TurnlogError, OSError):
-        return found  # What could be read of it counts.
-    return found
+        pass  # There is no journal, or only a part of it can be read.
+    return exports
 
 
 def _short(masked: str) -> str:
-    """Leave out what stood between the lines of a private key."""
+    """Remove what follows the mask of a private key."""
     mask, end, _ = masked.partition("]")
     return mask + end
 

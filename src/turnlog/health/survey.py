@@ -1,14 +1,12 @@
-"""Which logs deserve a closer look? Told from the index, in one pass over its records.
+"""Find the logs that need a closer look, and examine them.
 
-A closer look reads a log several times, so it is kept for those that need it. The survey may
-suspect a log that is well, and hardly ever the other way round: where there is no index, everything
-is suspect, and of what no agent writes (a result marked as the program's own) the index knows less
-than the log.
+Examining a log reads it several times, so the index is used to find suspects in one pass over its
+records. A survey may suspect an intact log, but rarely misses one; without an index, every log is
+suspect.
 
-A closer look: what a repair or a recovery would mend, and what a resume would reach.
-
-A resume reaches the main thread up to the last compaction. The subagent does not see what else was
-said since then: it is before a record that lost its parent, or on another branch.
+An examination finds what a repair or a recovery would change, and what a resume would reach: the
+main thread up to the last compaction. The agent does not see anything else since then, such as
+records before a missing parent or on another branch.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from turnlog.storage.atomic_files import size_at
 from turnlog.storage.repair import Repair, repair
 
 UNREACHED: Final = 10
-"""So many messages must be out of reach before it is worth a word: people go back and ask anew."""
+"""Fewer messages out of reach are not reported, since people go back and try again."""
 
 _LOG_OF: Final = (1 << OFFSET_BITS) - 1
 _SPOKEN: Final = ("user", "assistant", "tool_use", "tool_call", "tool_result")
@@ -45,22 +43,22 @@ _Row = tuple[int, int, int, bytes | str | None, bytes | str | None, int]
 
 
 class Surveyed(Struct):
-    """What the survey says of a log. As it is made, it suspects everything."""
+    """The survey of a log. By default, it is suspect."""
 
     log: LogFile
     size_bytes: int = 0
     records: int | None = None
     problem: str | None = None
     is_damaged: bool = True
-    """It may hold bytes that are no records, or records where other readers find none."""
+    """It may have damage, or records that other programs do not see."""
     is_tangled: bool = True
-    """Parents may be missing, results lost, or much of it be out of a resume's reach."""
+    """Parents or results may be missing, or a resume may reach only a part."""
     open_calls: int | None = None
-    """Calls without a result; none if it is not known."""
+    """The number of calls without a result; None if unknown."""
 
 
 def survey(logs: Iterable[LogFile], index: Index | None) -> list[Surveyed]:
-    """Look over *logs*."""
+    """Return the survey of *logs*."""
     by_path = {os.fspath(log.path): log for log in logs}
     known = _known(by_path, index) if index is not None else {}
     return [
@@ -70,7 +68,7 @@ def survey(logs: Iterable[LogFile], index: Index | None) -> list[Surveyed]:
 
 
 def _known(by_path: dict[str, LogFile], index: Index) -> dict[str, Surveyed]:
-    """Return what the index says of the logs that it knows, by path."""
+    """Return the surveys of the logs in the index, by path."""
     db = index.db
     logs = {
         row[0]: row[1:]
@@ -82,33 +80,33 @@ def _known(by_path: dict[str, LogFile], index: Index) -> dict[str, Surveyed]:
     damaged = {row[0] >> OFFSET_BITS for row in db.execute("SELECT id FROM damages")}
     open_calls = dict(
         db.execute(
-            f"SELECT record >> {OFFSET_BITS}, count(*) FROM calls"  # noqa: S608 - Ours.
+            f"SELECT record >> {OFFSET_BITS}, count(*) FROM calls"  # noqa: S608 - No user input.
             " WHERE result IS NULL AND call_id IS NOT NULL GROUP BY 1"
         )
     )
-    found: dict[str, Surveyed] = {}
+    surveyed: dict[str, Surveyed] = {}
     rows_of = _Rows(db)
     for log, (path, layout, kind, size_bytes, problem) in sorted(logs.items()):
         if path not in by_path:
             continue
         rows = rows_of(log)
-        asked = open_calls.get(log, 0)
+        waiting = open_calls.get(log, 0)
         is_tree = DIALECTS[layout] == "claude" and kind == "session"
-        found[path] = Surveyed(
+        surveyed[path] = Surveyed(
             log=by_path[path],
             size_bytes=max(0, size_bytes),
             records=len(rows),
             problem=problem,
             is_damaged=log in damaged or _is_glued(rows) or _ends_early(rows, size_bytes),
             is_tangled=(is_tree and _is_tangled(index, rows, rows_of))
-            or (kind == "session" and bool(asked) and _is_half_answered(db, log)),
-            open_calls=asked,
+            or (kind == "session" and bool(waiting) and _is_half_answered(db, log)),
+            open_calls=waiting,
         )
-    return found
+    return surveyed
 
 
 class _Rows:
-    """The records of one log after the other, in one pass."""
+    """The records of each log, in one pass over the table."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         ids = dict(db.execute("SELECT name, id FROM names").fetchall())
@@ -125,7 +123,7 @@ class _Rows:
         return None
 
     def __call__(self, log: int) -> list[_Row]:
-        """Return the records of *log*; logs are asked for in the order of their ids."""
+        """Return the records of *log*; call it with increasing ids."""
         while self._next is not None and self._next[0] < log:
             self._next = self._step()
         if self._next is None or self._next[0] != log:
@@ -136,7 +134,7 @@ class _Rows:
 
 
 def _is_glued(rows: list[_Row]) -> bool:
-    """Return whether two records stand on one line."""
+    """Return whether two records are on one line."""
     end = -1
     for row in rows:
         if row[0] <= end:
@@ -146,13 +144,13 @@ def _is_glued(rows: list[_Row]) -> bool:
 
 
 def _ends_early(rows: list[_Row], size_bytes: int) -> bool:
-    """Return whether something stands behind the last record that is more than a newline."""
+    """Return whether more than a newline follows the last record."""
     end = (rows[-1][0] & _LOG_OF) + rows[-1][1] if rows else 0
     return size_bytes > end + 1
 
 
 class _Sketch:
-    """The tree of one log, as far as the index knows it: who is above whom, and who speaks."""
+    """The tree of one log from the index: parents, and which records are messages."""
 
     def __init__(self, rows: list[_Row], rows_of: _Rows) -> None:
         self.rows = rows
@@ -160,11 +158,11 @@ class _Sketch:
         self.place: dict[Any, int] = {}
         self.said: set[Any] = set()
         self.mine: dict[Any, int] = {}
-        """What the main agent said or was told, and where it stands."""
+        """The messages of the main agent, and their positions."""
         self.resumable: dict[Any, Any] = {}
         """The records that a resume may end with, and their parents."""
         self.is_broken = False
-        """A parent is missing, null, or further down than its child, or a record stands twice."""
+        """A parent is missing, null or after its child, or a record occurs twice."""
         is_begun = False
         for place, (_, _, kind, uuid, parent, flags) in enumerate(rows):
             if uuid is None:
@@ -183,11 +181,11 @@ class _Sketch:
                     is_begun = True
                 if not flags & (OF_SUBAGENT | SLIPPED_IN):
                     self.mine[uuid] = place
-        # The first record's parent may stand in another log, but no further down in this one.
+        # The first parent may be in another log, but not later in this one.
         self.is_broken = self.is_broken or next(iter(self.above.values()), None) in self.above
 
     def way(self, uuid: Any, seen: set[Any] | None = None) -> Iterator[Any]:
-        """Go up from a record, as far as there are parents, or to one in *seen*."""
+        """Yield a record and its ancestors, up to the root or one in *seen*."""
         seen = set() if seen is None else seen
         while uuid in self.above and uuid not in seen:
             seen.add(uuid)
@@ -205,7 +203,7 @@ class _Sketch:
         return named
 
     def _newest(self, above: dict[Any, Any]) -> Any:
-        """Return the last leaf among the records of *above* that leads to something said."""
+        """Return the last leaf of *above* with a message among its ancestors."""
         parents = set(above.values())
         leaves = sorted((uuid for uuid in above if uuid not in parents), key=self.place.__getitem__)
         silent: set[Any] = set()
@@ -216,7 +214,7 @@ class _Sketch:
 
 
 def _is_tangled(index: Index, rows: list[_Row], rows_of: _Rows) -> bool:
-    """Return whether a parent is missing or comes later, or a resume may reach only a part."""
+    """Return whether a parent is missing or misplaced, or a resume may reach only a part."""
     sketch = _Sketch(rows, rows_of)
     if sketch.is_broken:
         return True
@@ -234,7 +232,7 @@ def _is_tangled(index: Index, rows: list[_Row], rows_of: _Rows) -> bool:
 
 
 def _named_leaf(index: Index, rows: list[_Row], last_prompt: int | None) -> bytes | str | None:
-    """Return the leaf that the last prompt's record names, as the index spells it."""
+    """Return the leaf that the last prompt's record names, as stored in the index."""
     row = next((row for row in reversed(rows) if row[2] == last_prompt), None)
     record = None if row is None else index.record(row[0], row[1])
     return short_uuid(record.leaf_uuid) if isinstance(record, LastPrompt) else None
@@ -246,7 +244,7 @@ def _is_boundary(index: Index, row: _Row) -> bool:
 
 
 def _is_half_answered(db: sqlite3.Connection, log: int) -> bool:
-    """Return whether of the calls of one response some were answered and some were not."""
+    """Return whether a response has both calls with and without a result."""
     within = (log << OFFSET_BITS, (log + 1) << OFFSET_BITS)
     rows = db.execute(
         "SELECT records.message, calls.result IS NULL FROM calls"
@@ -263,14 +261,14 @@ def _is_half_answered(db: sqlite3.Connection, log: int) -> bool:
 
 
 class Reach(NamedTuple):
-    """How many records of what was said a resume would reach, since the last compaction."""
+    """How many messages since the last compaction a resume would reach."""
 
     reached: int
     said: int
 
     @property
     def is_poor(self) -> bool:
-        """More is out of reach than in it."""
+        """Whether less than half is reached."""
         return self.said - self.reached >= UNREACHED and 2 * self.reached < self.said
 
     def __str__(self) -> str:
@@ -285,7 +283,7 @@ class Planned(NamedTuple):
 
 
 class SessionReview(Struct):
-    """What a closer look at a session found."""
+    """The result of examining a session."""
 
     log: LogFile
     recovery: Recovery
@@ -300,7 +298,7 @@ def plans_of(
     progress: Callable[[int], None],
     cap: int,
 ) -> Iterator[Planned]:
-    """Ask what a repair would do, of each log that may need one."""
+    """Yield the planned repair of each log that may need one."""
     for seen in surveyed:
         if not seen.is_damaged or seen.problem or is_live(seen.log):
             continue
@@ -318,7 +316,7 @@ def look_closer(
     is_live: Callable[[LogFile], bool],
     progress: Callable[[int], None],
 ) -> Iterator[SessionReview]:
-    """Examine the sessions that the survey suspects; one that cannot be read gets a problem."""
+    """Examine the suspect sessions; record a problem for those that cannot be read."""
     for seen in surveyed:
         log = seen.log
         if not seen.is_tangled or log.kind != "session" or seen.problem or is_live(log):
@@ -337,7 +335,7 @@ def look_closer(
 
 
 def reach_of(tree: Tree, *, bridged: bool = True) -> Reach:
-    """Return how much of a session a resume sends; unless *bridged*, an older program's."""
+    """Return what a resume reaches; if not *bridged*, with an older Claude Code."""
     thread = main_thread(tree, bridged=bridged)
     start = thread[0].position if thread and thread[0].is_boundary else -1
     on_it = {node.uuid for node in thread}
