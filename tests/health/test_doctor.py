@@ -200,7 +200,7 @@ def test_damage_is_found_and_gone_after_the_repair(world, is_indexed):
     path = world.log(ONE, line(record("a")) + b"\n" + two + b"\n" + b"\0" * 9 + b'\n{"type":"us')
     (found,) = world.find("damage", is_indexed=is_indexed)
     assert (found.urgency, found.count) == (Urgency.ACT, 1)
-    assert found.examples[0].detail == "2 records to free, 1 bad range, last line cut short"
+    assert found.examples[0].detail == "2 records to recover, 1 bad range, last line incomplete"
     assert found.command == "turnlog repair 00000001 --write"
     repair(path, write=True)
     world.age(path, 1)
@@ -210,7 +210,7 @@ def test_damage_is_found_and_gone_after_the_repair(world, is_indexed):
 def test_records_glued_together_are_damage_though_all_can_be_read(world):
     world.log(ONE, line(record("a")) + line(record("b", "a")) + b"\n")
     (found,) = world.find("damage")
-    assert found.examples[0].detail == "2 records to free"
+    assert found.examples[0].detail == "2 records to recover"
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_a_log_that_begins_in_the_middle_is_not_broken(world):
 def test_a_ring_of_parents_is_found_and_repaired(world, is_indexed):
     path = world.log(ONE, [record("a", "c"), record("b", "a"), record("c", "b"), record("d", "c")])
     (found,) = world.find("parents", is_indexed=is_indexed)
-    assert (found.urgency, found.examples[0].detail) == (Urgency.LOOK, "1 ring")
+    assert (found.urgency, found.examples[0].detail) == (Urgency.LOOK, "1 cycle")
     assert found.command == "turnlog recover 00000001 --write"
     world.store().recover(ONE)
     world.age(path, 1)
@@ -627,7 +627,7 @@ def test_sessions_about_to_be_deleted_are_found_until_they_are_kept(world):
     (found,) = world.find("losses")
     assert (found.urgency, found.command) == (Urgency.ACT, "turnlog keep")
     assert [(each.session, each.detail) for each in found.examples] == [
-        (TWO, "at its next start"),
+        (TWO, "at the next start"),
         (ONE, "in 4 days"),
     ]
     keep(world.homes)

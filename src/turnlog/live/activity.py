@@ -1,9 +1,8 @@
-"""What a session is doing now, told by the end of its log and by the program that runs it.
+"""What a session is doing, from the end of its log and from the program that runs it.
 
-The program knows best: Claude Code says in its PID file whether it is busy, idle, or waits for a
-person, and for what. What it is busy with stands in the log: a call without an answer is at work, a
-prompt or a result without a response is being thought about. Only the end of a log is read, however
-long it is, and then what is appended to it.
+Claude Code writes to its process file whether it is busy, idle or waiting, and for what. The log
+shows what it is busy with: a call without a result is running, and a prompt or a result without a
+response means that the model is thinking. Only the end of a log is read, and then what is appended.
 """
 
 from __future__ import annotations
@@ -41,56 +40,56 @@ from turnlog.storage.reader import Placed
 from turnlog.storage.tail import LogFollower, Restart, read_last
 
 ASKING: Final = frozenset({"AskUserQuestion", "ExitPlanMode"})
-"""The tools that ask the person; until they are answered, nobody else is at work."""
+"""The tools that ask the person and wait for an answer."""
 ASKED_FOR: Final = {"permission prompt": "permission", "input needed": "an answer"}
-"""What programs say that they wait for, as people say it."""
+"""What programs wait for, in plain words."""
 _LAST_RECORDS: Final = 200
 _TEXT_LENGTH: Final = 500
-# A response that ends with one of these is not the end of the turn.
-_GOES_ON: Final = (None, "tool_use", "pause_turn")
+# Stop reasons that do not end the turn.
+_CONTINUES: Final = (None, "tool_use", "pause_turn")
 
 
 class Doing(StrEnum):
     """What a session is doing."""
 
-    WAITING = "waiting"  # For a person: a permission, an answer.
-    CALLING = "calling"  # A tool is at work.
-    THINKING = "thinking"  # The model was asked and has not answered.
+    WAITING = "waiting"  # For a permission or an answer.
+    CALLING = "calling"  # A tool is running.
+    THINKING = "thinking"  # The model has not responded yet.
     ANSWERING = "answering"
-    IDLE = "idle"  # It has answered; the next prompt is the person's.
-    QUIET = "quiet"  # Nothing says that it runs, nor that it ended.
+    IDLE = "idle"  # It waits for the next prompt.
+    QUIET = "quiet"  # Unknown whether it runs or ended.
     ENDED = "ended"
-    CRASHED = "crashed"  # Whoever wrote it is gone without a goodbye.
+    CRASHED = "crashed"  # Its writer died without a clean exit.
 
     @property
     def is_at_work(self) -> bool:
-        """Nobody needs to do anything for it to go on."""
+        """Whether it continues without a person."""
         return self in (Doing.CALLING, Doing.THINKING, Doing.ANSWERING)
 
 
 class LiveCall(Struct, kw_only=True):
-    """A tool was asked and has not answered."""
+    """A call without a result."""
 
     tool: str
     asked: str
-    """Its most telling argument."""
+    """Its most important argument."""
     at: datetime | None
     subagent: str | None = None
-    """The subagent that asked; null is the main one."""
+    """The subagent that called; null for the main agent."""
 
 
 class Activity(Struct):
-    """What the last records of a log say; feed it with ``take``."""
+    """The activity shown by the last records of a log, added with ``take``."""
 
     prompt: str | None = None
     model: str | None = None
     calls: dict[str, LiveCall] = field(default_factory=dict)
     last_at: datetime | None = None
     doing: Doing = Doing.IDLE
-    """As far as the log alone can tell."""
+    """According to the log alone."""
 
     def take(self, record: Record, subagent: str | None = None) -> None:
-        """Fold one more record in; *subagent* is whose log it stands in."""
+        """Add a record; *subagent* is the owner of its log."""
         if isinstance(record, LastPrompt):
             self.prompt = self.prompt or record.last_prompt
             return
@@ -114,9 +113,9 @@ class Activity(Struct):
 
     @property
     def since_at(self) -> datetime | None:
-        """When it began to do what it does."""
-        begun = [call.at for call in self.calls.values() if call.at is not None]
-        return min(begun) if begun and self.doing is not Doing.IDLE else self.last_at
+        """When the current activity started."""
+        started = [call.at for call in self.calls.values() if call.at is not None]
+        return min(started) if started and self.doing is not Doing.IDLE else self.last_at
 
     def _respond(self, record: Assistant, subagent: str | None) -> None:
         if record.model and not record.model.startswith("<"):
@@ -126,7 +125,7 @@ class Activity(Struct):
             if isinstance(last, CallBlock):
                 self._call(last.id, last.name, last.input, record, subagent)
         stopped = record.message.stop_reason if record.message else None
-        if record.is_api_error_message or stopped not in _GOES_ON:
+        if record.is_api_error_message or stopped not in _CONTINUES:
             self._become(Doing.IDLE)
         elif not isinstance(last, CallBlock):
             is_thought = isinstance(last, ThinkingBlock)
@@ -140,24 +139,23 @@ class Activity(Struct):
             self.doing = Doing.IDLE
             return
         if author_of(record) is Author.PROGRAM and not is_news(record.text):
-            return  # Nobody asks the model anything.
+            return  # Not a message to the model.
         if meaning_of(record) is Meaning.PROMPT:
-            self.calls.clear()  # Whatever had not answered by now was interrupted.
-            said = prompt_preview(record.text)
-            self.prompt = said or self.prompt
+            self.calls.clear()  # Calls without a result by now were interrupted.
+            self.prompt = prompt_preview(record.text) or self.prompt
         self._become(Doing.THINKING)
 
     def _call(
-        self, call_id: str, name: str | None, given: Any, record: Linked, subagent: str | None
+        self, call_id: str, name: str | None, arguments: Any, record: Linked, subagent: str | None
     ) -> None:
-        words = call_text(given, record.cwd).text[:_TEXT_LENGTH]
+        words = call_text(arguments, record.cwd).text[:_TEXT_LENGTH]
         self.calls[call_id] = LiveCall(
             tool=(name or "?")[:_TEXT_LENGTH], asked=words, at=record.at, subagent=subagent
         )
         self._become(Doing.CALLING)
 
     def _become(self, doing: Doing) -> None:
-        """Do *doing*, unless calls are still at work."""
+        """Set *doing*, unless calls are still running."""
         if self.calls and doing is not Doing.IDLE:
             asks = all(call.tool in ASKING for call in self.calls.values())
             doing = Doing.WAITING if asks else Doing.CALLING
@@ -167,7 +165,7 @@ class Activity(Struct):
 
 
 class LogEnd:
-    """The end of a log, and what is appended to it. *session* is whose records of it count."""
+    """Follows the end of a log; only records of *session* count, if given."""
 
     def __init__(
         self, path: Path, *, session: str | None = None, subagent: str | None = None
@@ -180,7 +178,7 @@ class LogEnd:
         self._seen: tuple[int, int] | None = None
 
     def look(self) -> Activity:
-        """Read on; a log that cannot be read says nothing new."""
+        """Read what was appended; an unreadable log changes nothing."""
         try:
             status = os.stat(self.path)
             self.changed_at = status.st_mtime
@@ -194,7 +192,7 @@ class LogEnd:
 
     def _read(self) -> None:
         if self._follower is None:
-            if self.path.suffix != ".jsonl":  # Packed: it grows no more.
+            if self.path.suffix != ".jsonl":  # Compressed logs do not grow.
                 self._take(read_last(self.path, _LAST_RECORDS))
                 return
             last = read_last(self.path, _LAST_RECORDS)
@@ -215,7 +213,7 @@ class LogEnd:
 
 
 class Program(Struct, frozen=True):
-    """What the PID file of a Claude Code says beyond `Running`."""
+    """Fields of Claude Code's process file that `Running` lacks."""
 
     running: Running
     home: Home
@@ -225,32 +223,32 @@ class Program(Struct, frozen=True):
 
     @property
     def doing(self) -> Doing | None:
-        """What it says it does; None if it is busy, or does not say."""
+        """The activity it reports; None if it is busy or reports none."""
         return {"waiting": Doing.WAITING, "idle": Doing.IDLE}.get(self.running.status or "")
 
 
 def programs(homes: Iterable[Home]) -> dict[str, Program]:
-    """Tell by session which Claude Code runs it, or ran it when it was killed; the living count."""
-    found: dict[str, Program] = {}
+    """Return the Claude Code process of each session, a live one if there are several."""
+    by_session: dict[str, Program] = {}
     for home in homes:
         for running in agent_processes(home):
-            if running.session_id not in found or running.is_alive:
-                found[running.session_id] = _program(running, home)
-    return found
+            if running.session_id not in by_session or running.is_alive:
+                by_session[running.session_id] = _program(running, home)
+    return by_session
 
 
 def _program(running: Running, home: Home) -> Program:
     try:
-        said: Any = msgspec.json.decode(running.path.read_bytes())
-    except (OSError, ValueError, RecursionError):  # It was replaced since.
-        said = {}
-    said = said if isinstance(said, dict) else {}
+        fields: Any = msgspec.json.decode(running.path.read_bytes())
+    except (OSError, ValueError, RecursionError):  # It was replaced meanwhile.
+        fields = {}
+    fields = fields if isinstance(fields, dict) else {}
     return Program(
         running,
         home,
-        cwd=_text(said.get("cwd")),
-        waiting_for=_text(said.get("waitingFor")),
-        status_at=_instant(said.get("statusUpdatedAt")),
+        cwd=_text(fields.get("cwd")),
+        waiting_for=_text(fields.get("waitingFor")),
+        status_at=_instant(fields.get("statusUpdatedAt")),
     )
 
 
@@ -259,7 +257,7 @@ def _text(value: Any) -> str | None:
 
 
 def _instant(value: Any) -> datetime | None:
-    """Read milliseconds since 1970."""
+    """Return the time of milliseconds since 1970, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

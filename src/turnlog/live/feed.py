@@ -1,14 +1,9 @@
-"""What the index has that it had not before.
+"""New records, as they are written: `turnlog watch` and ``Store.watch``.
 
-For every log it is remembered how far it was told. After a refresh the records behind that are
-new, in the order of time. A log that has become another one is compared with what it was, record
-by record, so that those that only moved are not told again.
-
-What happens, as it happens: the index is kept fresh, and tells what was new each time.
-
-Whenever something in a home changes (``sessions.changes`` tells), the index is refreshed. What is
-new is what the index has and had not before. So each record is told once, also if its log is
-replaced by one that repeats it, and if another process refreshed the index first.
+Whenever a file in a home changes, the index is refreshed. New records are those that the index did
+not have before, in chronological order. For every log, the feed remembers the position up to which
+it was reported. A log that was replaced is compared with its old records, so each record is
+reported once, even if its log was rewritten or another process refreshed the index first.
 """
 
 from __future__ import annotations
@@ -39,13 +34,13 @@ _LOGS: Final = (
     "SELECT id, path, generation, text_offset FROM logs"
     " WHERE kind IN ('session', 'subagent', 'day')"
 )
-# Records behind the bookmark stand on a last line that has no newline yet.
+# Records after the bookmark are on a last line without a newline.
 _TAILS: Final = (
     "SELECT records.id FROM logs JOIN records ON records.id >= (logs.id << 40 | logs.text_offset)"
     " AND records.id < (logs.id + 1) << 40"
 )
 _ROWS: Final = (
-    f"SELECT r.id, r.length, r.at, sessions.session, projects.path, {SUBAGENT},"  # noqa: S608 - Ours.
+    f"SELECT r.id, r.length, r.at, sessions.session, projects.path, {SUBAGENT},"  # noqa: S608 - No user input.
     " authors.name, types.name, l.path FROM records AS r"
     " JOIN logs AS l ON l.id = r.id >> 40"
     " LEFT JOIN sessions ON sessions.id = r.session"
@@ -54,7 +49,7 @@ _ROWS: Final = (
     " LEFT JOIN names AS types ON types.id = r.type"
     " WHERE l.kind IN ('session', 'subagent', 'day') AND "
 )
-# What a record is known by, wherever in its log it stands.
+# What identifies a record, whatever its offset.
 _MARKS: Final = (
     "SELECT records.length, types.name, records.uuid, records.parent, records.at, records.message"
     " FROM records LEFT JOIN names AS types ON types.id = records.type"
@@ -63,7 +58,7 @@ _MARKS: Final = (
 
 
 class FeedItem(NamedTuple):
-    """A record that is new, and what is known of it. *record* is None if its log is gone since."""
+    """A new record. *record* is None if its log was deleted meanwhile."""
 
     at: datetime | None
     session: str | None
@@ -77,7 +72,7 @@ class FeedItem(NamedTuple):
 
 
 class FeedBatch(Struct):
-    """What a refresh found. The records are read one by one, while whoever was told is at it."""
+    """The new records of a refresh, read while iterating."""
 
     refreshed: RefreshResult
     happened: Iterator[FeedItem]
@@ -85,12 +80,12 @@ class FeedBatch(Struct):
 
     @property
     def is_something(self) -> bool:
-        """Return whether anything changed."""
+        """Whether anything changed."""
         return bool(self.count or self.refreshed.read or self.refreshed.gone)
 
 
 class _FeedPosition(NamedTuple):
-    """How far a log was told."""
+    """The position up to which a log was reported."""
 
     id: int
     generation: int
@@ -99,25 +94,25 @@ class _FeedPosition(NamedTuple):
 
 
 class Feed(Closing):
-    """Remembers what was told of the logs of *homes*."""
+    """Finds new records in the logs of *homes*."""
 
     def __init__(self, homes: Sequence[Home]) -> None:
         self._homes = tuple(homes)
-        self._told: dict[str, _FeedPosition] = {}
+        self._reported: dict[str, _FeedPosition] = {}
         self._file: tuple[int, int] | None = None
         self._looked_at = datetime.now(UTC)
         self._before: sqlite3.Connection | None = None
-        """The index as it was. That it stays open also spares every refresh a checkpoint."""
+        """The index before a refresh. Keeping it open also avoids a checkpoint at every refresh."""
 
     @contextmanager
     def begin(self, since: datetime | None) -> Iterator[FeedBatch]:
-        """Refresh; what happened *since*, if that is given, is news, and nothing else."""
+        """Refresh, and yield the records *since* a time, or none."""
         try:
             done = refresh(self._homes)
-        except IndexUnavailable as error:  # One that stays as it is has no news.
+        except IndexUnavailable as error:  # A stale index would have no new records.
             done = make_temporary_index(self._homes, error)
         with open_fresh(self._homes, is_stale_allowed=True) as index:
-            self._remember(_standing(index.db))
+            self._remember(_positions(index.db))
             rows: list[tuple[Any, ...]] = []
             if since is not None:
                 rows = index.db.execute(
@@ -127,21 +122,21 @@ class Feed(Closing):
 
     @contextmanager
     def look(self) -> Iterator[FeedBatch]:
-        """Refresh; give what is new since the last look."""
+        """Refresh, and yield the records since the last look."""
         before = self._open_before()
         looked_at, is_other_file = datetime.now(UTC), False
         try:
             done = refresh(self._homes)
             with open_fresh(self._homes, is_stale_allowed=True) as index:
                 is_other_file = self._file != _file_of(self._homes)
-                standing = _standing(index.db)
-                rows = self._new_rows(before, index.db, standing)
-                self._remember(standing)
+                positions = _positions(index.db)
+                rows = self._new_rows(before, index.db, positions)
+                self._remember(positions)
                 yield _change(index, done, rows)
                 self._looked_at = looked_at
         finally:
             if before is not None and before.in_transaction:
-                before.execute("ROLLBACK")  # Else the write-ahead log could only grow.
+                before.execute("ROLLBACK")  # Otherwise the write-ahead log grows forever.
             if is_other_file:
                 self.close()
 
@@ -151,7 +146,7 @@ class Feed(Closing):
             self._before = None
 
     def _open_before(self) -> sqlite3.Connection | None:
-        """Hold on to the index as it is now, while it is refreshed."""
+        """Open a snapshot of the index as it is before a refresh."""
         if self._before is None:
             self._before = open_for_reading(self._homes)
         if self._before is not None:
@@ -159,38 +154,38 @@ class Feed(Closing):
             self._before.execute("SELECT 1 FROM logs LIMIT 1").fetchone()
         return self._before
 
-    def _remember(self, standing: dict[str, _FeedPosition]) -> None:
-        self._told = standing
+    def _remember(self, positions: dict[str, _FeedPosition]) -> None:
+        self._reported = positions
         self._file = _file_of(self._homes)
 
     def _new_rows(
         self,
         before: sqlite3.Connection | None,
         db: sqlite3.Connection,
-        standing: dict[str, _FeedPosition],
+        positions: dict[str, _FeedPosition],
     ) -> list[tuple[Any, ...]]:
         is_same_file = self._file == _file_of(self._homes)
-        by_id = {told.id: told for told in self._told.values()} if is_same_file else {}
+        by_id = {known.id: known for known in self._reported.values()} if is_same_file else {}
         rows: list[tuple[Any, ...]] = []
-        for path, (log, generation, offset, tail) in standing.items():
-            # A log that moved keeps its id; an index made anew knows only paths.
-            told = by_id.get(log) if is_same_file else self._told.get(path)
-            if told is None:
+        for path, (log, generation, offset, tail) in positions.items():
+            # A log that moved keeps its id; a rebuilt index has other ids.
+            known = by_id.get(log) if is_same_file else self._reported.get(path)
+            if known is None:
                 rows += _rows(db, log)
-            elif is_same_file and told.generation == generation:
-                if told.offset != offset or told.tail or tail:
-                    found = _rows(db, log, told.offset)
-                    rows += (row for row in found if row[0] not in told.tail)
-            elif before is not None and _generation(before, told.id) == told.generation:
-                rows += _rows_besides(db, log, before, told.id)
-            else:  # Somebody else refreshed first: what it was is lost, and time must tell.
+            elif is_same_file and known.generation == generation:
+                if known.offset != offset or known.tail or tail:
+                    appended = _rows(db, log, known.offset)
+                    rows += (row for row in appended if row[0] not in known.tail)
+            elif before is not None and _generation(before, known.id) == known.generation:
+                rows += _rows_besides(db, log, before, known.id)
+            else:  # Another process refreshed first, so the old records are unknown.
                 last = microseconds(self._looked_at) or 0
                 rows += (row for row in _rows(db, log) if row[2] is not None and row[2] >= last)
         return rows
 
 
-def _standing(db: sqlite3.Connection) -> dict[str, _FeedPosition]:
-    """Tell, by path, how far each log is read now."""
+def _positions(db: sqlite3.Connection) -> dict[str, _FeedPosition]:
+    """Return how far each log has been read, by path."""
     tails: dict[int, set[int]] = {}
     for (record,) in db.execute(_TAILS):
         tails.setdefault(record >> OFFSET_BITS, set()).add(record)
@@ -216,11 +211,11 @@ def _rows(db: sqlite3.Connection, log: int, offset: int = 0) -> list[tuple[Any, 
 def _rows_besides(
     db: sqlite3.Connection, log: int, before: sqlite3.Connection, old: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Return the records of a log that became another one, without those it had before."""
-    had = Counter(_marks(before, old))
+    """Yield the records of a replaced log that it did not have before."""
+    old_records = Counter(_marks(before, old))
     for mark, row in zip(_marks(db, log), _rows(db, log), strict=True):
-        if had[mark] > 0:
-            had[mark] -= 1
+        if old_records[mark] > 0:
+            old_records[mark] -= 1
         else:
             yield row
 
@@ -234,7 +229,7 @@ def _change(index: Index, done: RefreshResult, rows: list[tuple[Any, ...]]) -> F
 
 
 def _in_time(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Sort by time; a record that tells none stays behind the one before it in its log."""
+    """Sort by time; undated records stay after the one before them in their log."""
     last: dict[int, int] = {}
     keys = {}
     for row in rows:
@@ -260,7 +255,7 @@ def _read(index: Index, rows: list[tuple[Any, ...]]) -> Iterator[FeedItem]:
 
 
 def _file_of(homes: Sequence[Home]) -> tuple[int, int] | None:
-    """Return which file the index is now."""
+    """Return the device and inode of the index."""
     try:
         status = os.stat(index_path(homes))
     except OSError:
@@ -268,9 +263,7 @@ def _file_of(homes: Sequence[Home]) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-__all__ = ["FeedBatch", "watch"]
-
-# What a refresh reads. Directories have no such end; a new one may hold logs already.
+# Suffixes that a refresh reads. A new directory may already hold logs.
 _ENDINGS: Final = ("", ".jsonl", ".gz", ".zst", ".json", ".md")
 
 
@@ -282,22 +275,22 @@ def watch(
     stop: threading.Event | None = None,
     since: datetime | None = None,
 ) -> None:
-    """Keep the index of *homes* fresh until *stop* is set; tell *on_change* what was new.
+    """Refresh the index of *homes* until *stop* is set; call *on_change* with new records.
 
-    It is called once at the beginning, with what happened *since*, and then for every change. With
-    *poll* the logs are looked at every so many seconds, and the system is not asked.
+    It is called once at the start with the records *since* a time, and then for every change. With
+    *poll*, logs are checked at this interval in seconds instead of by file system events.
     """
     check_poll(poll)
     stop = stop or threading.Event()
-    with Feed(homes) as news:
-        with news.begin(since) as change:
-            on_change(change)
+    with Feed(homes) as feed:
+        with feed.begin(since) as batch:
+            on_change(batch)
         for is_time in changes(homes, stop=stop, poll=poll, matters=_matters):
             if not is_time:
                 continue
-            with news.look() as found:
-                if found.is_something:
-                    on_change(found)
+            with feed.look() as batch:
+                if batch.is_something:
+                    on_change(batch)
 
 
 def _matters(path: str) -> bool:

@@ -1,9 +1,8 @@
-"""The live view, kept up to date: told as soon as something changes, and silent while nothing does.
+"""Keep the live view up to date in the background, and report changes.
 
-Two threads. One is woken by changes in the homes and looks at once; every second it looks whether
-the programs still live, which no file tells. The other asks the index after a change, at its own
-pace: never more than a tenth of the time, so that a large index costs no more than a small one. A
-failure is told like news and tried again with the next change.
+Two threads: one looks as soon as a file in the homes changes, and checks every second whether the
+programs still run, which no file shows. The other refreshes the index after a change, using at most
+a tenth of the time. A failure is reported like news, and retried at the next change.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from turnlog.sessions.watcher import changes, check_poll
 from turnlog.storage import Closing
 
 _REST: Final = 9
-"""After the index was asked it is left alone for so many times as long as that took."""
+"""The pause after a refresh, as a multiple of its duration."""
 _LEAST_REST_SECONDS: Final = 0.5
-# What a block leads to, and which day is today, depends on the time alone.
+# Projections and the current day depend only on the time.
 _AGAIN_SECONDS: Final = 30.0
 _AGAIN_IDLE_SECONDS: Final = 300.0
 _QUIET_LOOKS: Final = 10
@@ -33,7 +32,7 @@ _PATIENCE_SECONDS: Final = 5.0
 
 
 class LiveNews(Struct, frozen=True):
-    """What is going on; *reading* is how many bytes of how many are read, if that takes long."""
+    """The current state; *reading* is the bytes read and the total while the index is refreshed."""
 
     document: LiveDocument
     reading: tuple[int, int] | None = None
@@ -41,7 +40,7 @@ class LiveNews(Struct, frozen=True):
 
 
 class LiveWatch(Closing):
-    """Keeps *live* up to date in the background; tells *on_news* from its own threads."""
+    """Updates *live* in the background, and calls *on_news* from its own threads."""
 
     def __init__(
         self, live: Live, on_news: Callable[[LiveNews], None], *, poll: float | None = None
@@ -57,13 +56,13 @@ class LiveWatch(Closing):
         ]
 
     def start(self) -> None:
-        """Begin; the first news come at once."""
+        """Start the threads; the first news come immediately."""
         self._stale.set()
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """End; what is being read is given a moment, and no more news come."""
+        """Stop the threads; no more news come."""
         self._stop.set()
         self._stale.set()
         for thread in self._threads:
@@ -71,15 +70,15 @@ class LiveWatch(Closing):
                 thread.join(_PATIENCE_SECONDS)
 
     def _watch(self) -> None:
-        self._tell()
+        self._update()
         homes = self._live.homes
         found = changes(homes, stop=self._stop, poll=self._poll, matters=_matters)
         for number, is_time in enumerate(found):
             if is_time:
                 self._stale.set()
-            # That a program died, and that nobody writes any more, is told by no file.
+            # No file changes when a program dies or stops writing.
             if is_time or self._live.has_moved() or number % _QUIET_LOOKS == 0:
-                self._tell()
+                self._update()
 
     def _ask(self) -> None:
         while not self._stop.is_set():
@@ -97,9 +96,9 @@ class LiveWatch(Closing):
                 return
             except (TurnlogError, OSError, sqlite3.Error) as error:
                 problem = str(error)
-            except Exception as error:  # noqa: BLE001 - Else old figures would pass for new ones.
+            except Exception as error:  # noqa: BLE001 - Old figures must not look current.
                 problem = f"{type(error).__name__}: {error}"
-            self._tell(problem=problem, is_read=True)
+            self._update(problem=problem, is_read=True)
             rest = max(_LEAST_REST_SECONDS, (time.monotonic() - begun) * _REST)
             self._stop.wait(min(rest, _AGAIN_SECONDS))
 
@@ -111,8 +110,8 @@ class LiveWatch(Closing):
                 self._news = structs.replace(self._news, reading=(done, total))
                 self._on_news(self._news)
 
-    def _tell(self, *, problem: str | None = None, is_read: bool = False) -> None:
-        """Look; tell if anything is other than it was."""
+    def _update(self, *, problem: str | None = None, is_read: bool = False) -> None:
+        """Look, and report it if anything changed."""
         document = self._live.look()
         with self._lock:
             before = self._news
@@ -127,15 +126,15 @@ class LiveWatch(Closing):
 
 
 class _Stopped(Exception):
-    """Nobody waits for the answer any more."""
+    """The watch was closed during a refresh."""
 
 
 def _matters(path: str) -> bool:
-    """Return whether a file is one of an agent's; the index's own have other endings."""
+    """Return whether a file may belong to an agent; the index has other suffixes."""
     return os.path.splitext(path)[1] in ("", ".jsonl", ".json", ".gz", ".zst", ".md")
 
 
 def _is_same(before: LiveNews, after: LiveNews) -> bool:
-    """Return whether only time has passed."""
+    """Return whether only the time differs."""
     same_time = structs.replace(after.document, at=before.document.at)
     return structs.replace(after, document=same_time) == before
