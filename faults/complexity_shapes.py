@@ -578,9 +578,8 @@ def _web_page(home: Path) -> None:
     from turnlog.api.store import Store
     from turnlog.formats import find_homes
     from turnlog.pricing.cost import configured_prices
-    from turnlog.web.context import PageContext
+    from turnlog.web.context import PageContext, Params
     from turnlog.web.pages.session import session_pieces
-    from turnlog.web.params import Params
 
     desk = PageContext(Store(find_homes((home,)), home), configured_prices(home)[0])
     sum(len(piece) for piece in session_pieces(SESSION, Params({"find": "kite"}, desk)))
@@ -590,10 +589,10 @@ def _mcp(tool: str, **arguments: Any) -> Callable[[Path], None]:
     """Ask a tool as the MCP server does."""
 
     def ask(home: Path) -> None:
+        from turnlog.api.background_refresh import BackgroundRefresh
         from turnlog.formats import find_homes
-        from turnlog.mcp.background_refresh import BackgroundRefresh
         from turnlog.mcp.context import Settings, ToolContext
-        from turnlog.mcp.tool_calls import ToolCallRunner
+        from turnlog.mcp.server import ToolCallRunner
 
         homes = find_homes((home,))
         desk = ToolContext(
