@@ -110,7 +110,7 @@ def test_both_ways_say_the_same(home, tmp_path, what):
     )
     assert plain == command
     if what == "nothing":
-        assert plain == (0, "3 logs; nothing new.\n", "")
+        assert plain == (0, "3 logs; nothing new\n", "")
 
 
 def settled(home, own):
@@ -138,7 +138,7 @@ def test_what_waits_goes_on_waiting_when_nothing_is_new(home, tmp_path):
     waiting = Path(f"{next((own / 'index').glob('*.sqlite'))}-wal")
     before = waiting.stat().st_size
     assert before
-    assert said(PLAIN, home[0].path, own)[1].endswith("; nothing new.\n")
+    assert said(PLAIN, home[0].path, own)[1].endswith("; nothing new\n")
     assert waiting.stat().st_size == before
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turnlog.formats import FORMATS, format_named
 from turnlog.formats.homes import Home, all_homes, find_homes, turnlog_home
 from turnlog.formats.ids import check_session_id, is_uuid
 from turnlog.formats.log_file import LayoutName, LogFile, read_name
@@ -15,6 +16,7 @@ from turnlog.formats.projects import expand_path, is_windows_path, is_within, la
 from turnlog.formats.walk import Problem
 
 __all__ = [
+    "FORMATS",
     "Home",
     "LayoutName",
     "LogFile",
@@ -25,6 +27,7 @@ __all__ = [
     "check_session_id",
     "expand_path",
     "find_homes",
+    "format_named",
     "homes_to_watch",
     "is_uuid",
     "is_windows_path",

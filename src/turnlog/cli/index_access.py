@@ -14,25 +14,17 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from turnlog.api.costs import UsageSource
     from turnlog.api.homes import Home
-    from turnlog.api.index import Fallback, Index, RefreshResult, Stage
+    from turnlog.api.index import Fallback, Index, Stage
     from turnlog.pricing.cost import Prices
 
 
-__all__ = ["bar", "no_refresh_option", "open_index", "print_notices", "refreshed"]
+__all__ = ["bar", "no_refresh_option", "open_index", "print_notices"]
 
 no_refresh_option = click.option(
     "--no-refresh",
     is_flag=True,
     help="Use the index as it is, without reading new records first.",
 )
-
-
-def refreshed(homes: Sequence[Home], *, rebuild: bool = False) -> RefreshResult:
-    """Refresh the index of *homes*."""
-    from turnlog.api.index import refresh
-
-    with bar() as progress:
-        return refresh(homes, rebuild=rebuild, progress=progress)
 
 
 def open_index(

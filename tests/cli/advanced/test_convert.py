@@ -7,7 +7,7 @@ import pytest
 from jsonschema import validate
 
 from cli.conftest import DAMAGED, WHOLE, line, prompt
-from turnlog.cli.advanced.convert import ConvertDocument
+from turnlog.api.writing import ConvertDocument
 
 
 def files(root):
@@ -63,7 +63,7 @@ def test_the_dialect_at_home_is_told_when_asked_for(turnlog, home, tmp_path):
     arguments = ("convert", "1111", "--to", "dated", "--into", tmp_path / "days", "--home", home)
     code, out, _ = turnlog(*arguments, "--dialect", "native")
     assert code == 0
-    assert "1 record told in another dialect" in out
+    assert "1 record translated" in out
     (log,) = (tmp_path / "days").rglob("2026-11-01.jsonl")
     assert b'{"type":"user","content":"one"' in log.read_bytes()
 

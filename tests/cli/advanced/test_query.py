@@ -163,7 +163,7 @@ def test_nothing_found_is_exit_code_1(ask):
         (("entries", "--match", "("), "regular expression"),
         (("entries", "--limit", "-1"), "limit"),
         (('{"resource": "messages", "filter": {"rule": "user"}}',), "did you mean 'role'"),
-        (('{"resource": messages}',), "no JSON"),
+        (('{"resource": messages}',), "invalid JSON query"),
         (("series", "--timezone", "Mars/Olympus"), "Europe/Berlin"),
         (("sequences", "--pattern", "Read"), "Read -> Edit"),
     ],

@@ -55,7 +55,7 @@ def test_the_schema_is_shown_without_an_index(sql, tmp_path):
         (["SELECT * FROM logs"], "v_sessions"),
         (["SELECT nothing FROM v_logs"], "--schema"),
         (["SELECT 1", "--json", "--csv"], "mutually exclusive"),
-        (["SELECT 1", "--since", "some day"], "no date"),
+        (["SELECT 1", "--since", "some day"], "invalid date"),
         (["SELECT 1", "--limit", "-1"], "--limit"),
         ([], "no statement"),
     ],

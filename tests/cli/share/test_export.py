@@ -131,7 +131,7 @@ def test_sessions_without_the_turns_get_no_page_and_the_others_do(turnlog, home,
     own = {"TURNLOG_HOME": str(tmp_path / "own")}
     code, _, err = turnlog("export", *both, "--turns", "2", "--format", "md", **own)
     assert code == 0
-    assert "notice: 1 session has none of these turns, and no page" in err
+    assert "notice: skipped 1 session with no turns in this range" in err
     assert sorted(os.listdir(tmp_path / "both")) == [f"{OTHER}.md", "index.md"]
 
 
@@ -230,13 +230,13 @@ def test_a_hostile_session_is_inert_however_it_leaves(turnlog, tmp_path):
     [
         ((), "name a session"),
         (("9999",), "no session's id begins with"),
-        (("7777", "--since", "7d"), "not both"),
-        (("7777", "-o", "missing/deep/out.html"), "no directory"),
-        (("7777", "--turns", "seven"), "no range of turns"),
-        (("7777", "--turns", "7-3"), "ends before it begins"),
+        (("7777", "--since", "7d"), "cannot combine SESSION"),
+        (("7777", "-o", "missing/deep/out.html"), "no such directory"),
+        (("7777", "--turns", "seven"), "invalid range"),
+        (("7777", "--turns", "7-3"), "ends before it starts"),
         (("7777", "--format", "parquet"), "directory"),
-        (("7777", "8888"), "go into a directory"),
-        (("7777", "8888", "-o", "both.md"), "go into a directory"),
+        (("7777", "8888"), "need a directory"),
+        (("7777", "8888", "-o", "both.md"), "need a directory"),
         (("--since", "whenever"), "whenever"),
     ],
 )

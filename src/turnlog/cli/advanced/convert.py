@@ -1,4 +1,4 @@
-"""``turnlog convert``: a session, copied into another layout."""
+"""``turnlog convert``: copy a session into another layout."""
 
 from __future__ import annotations
 
@@ -6,66 +6,48 @@ import shlex
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
+from turnlog.api.homes import FORMATS, format_named
 from turnlog.cli.options import home_option, json_option, show_json
-from turnlog.formats import FORMATS, format_named
 
 if TYPE_CHECKING:
-    from turnlog.formats import LayoutName
-    from turnlog.sessions.convert.convert import DialectChoice
-    from turnlog.sessions.session import Session
+    from turnlog.api.homes import LayoutName
+    from turnlog.api.writing import ConvertDocument, DialectChoice
 
-_LAYOUTS = click.Choice([each.name for each in FORMATS])
+_LAYOUTS = click.Choice([layout.name for layout in FORMATS])
 _SHOWN = 3
-
-
-class ConvertDocument(Struct, kw_only=True):
-    """What `turnlog convert --json` prints."""
-
-    id: str
-    layout: str
-    paths: list[str]
-    converted_from: str
-    """The id of the session that was copied."""
-    records: int
-    rewritten: int
-    """Records that were told in another dialect; each keeps what it was."""
-    damage: int
-    """Ranges of the source that hold no record, and were left behind."""
-    subagents: int
 
 
 @click.command(
     name="convert",
     epilog="""\b
 Examples:
-  turnlog convert 5f0c --to flat --into ~/agent        for a program that reads flat stores
-  turnlog convert abc1 --to claude --into ~/.claude    where Claude Code can resume it
+  turnlog convert abc1 --to claude --into ~/.claude   for Claude to resume
+  turnlog convert 5f0c --to flat --into ~/agent
   turnlog convert 5f0c --to dated --into ~/days --dialect native""",
 )
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
-@click.option("--to", "layout", type=_LAYOUTS, required=True, help="The layout to copy it into.")
+@click.option("--to", "layout", type=_LAYOUTS, required=True, help="Layout to copy it into.")
 @click.option(
-    "--into", metavar="DIR", required=True, help="The home to write it to; made if need be."
+    "--into", metavar="DIR", required=True, help="Home to write it to; created if needed."
 )
 @click.option(
-    "--from", "source", type=_LAYOUTS, help="Which one, if a home has it in several layouts."
+    "--from", "source", type=_LAYOUTS, help="Layout to copy from, if a home has it in several."
 )
 @click.option(
     "--dialect",
     type=click.Choice(("keep", "native")),
     default="keep",
     show_default=True,
-    help="Keep records as they are, or tell them in the dialect at home in the layout. "
-    "Going to claude they are always told.",
+    help="Keep records unchanged, or translate them to the layout's own dialect. "
+    "Always native with --to claude.",
 )
 @click.option(
     "--project",
     metavar="DIR",
-    help="The directory it worked in.  [default: as its records say, else the current one]",
+    help="Project directory of the copy.  [default: as in its records, else the current one]",
 )
 def command(
     name: str,
@@ -78,69 +60,40 @@ def command(
     dialect: DialectChoice,
     project: str | None,
 ) -> int:
-    """Copy a session into another layout. The old session is not touched.
+    """Copy a session into another layout. The old session is not changed.
 
-    Nothing is lost: converted back, its records are what they were, byte for byte. Subagents' logs
-    go along; todos, plans and file history stay where they are.
+    Lossless: converting back gives the same records, byte for byte. Includes the logs of subagents,
+    but not todos, plans and file history.
 
-    SESSION is the beginning of a session's id, or "latest".
+    SESSION is the beginning of a session ID, or "latest".
     """
-    from turnlog.formats import all_homes
-    from turnlog.sessions.convert.convert import convert
-    from turnlog.sessions.session import Session
+    from turnlog.api.homes import all_homes
+    from turnlog.api.writing import convert_session
 
-    session = _in_layout(Session.find(all_homes(homes), name), source)
-    done = convert(session, into, layout, dialect=dialect, project=project)
-    document = ConvertDocument(
-        id=done.id,
-        layout=done.layout,
-        paths=[str(path) for path in done.paths],
-        converted_from=session.id,
-        records=done.records,
-        rewritten=done.rewritten,
-        damage=done.damage,
-        subagents=done.subagents,
+    document = convert_session(
+        all_homes(homes), name, layout, into, source=source, dialect=dialect, project=project
     )
     if as_json:
         show_json(document)
     else:
         _show(document)
-    return 1 if done.damage else 0
-
-
-def _in_layout(session: Session, layout: LayoutName | None) -> Session:
-    from turnlog.errors import NotFound
-    from turnlog.sessions.session import Session
-
-    if layout is None:
-        return session
-    logs = [log for log in session.logs if log.kind == "subagent" or log.layout == layout]
-    chosen = Session(session.id, logs)
-    if not chosen.main_logs:
-        there = ", ".join(sorted({log.layout for log in session.logs if log.kind != "subagent"}))
-        raise NotFound(
-            f"session {session.id} has no log in the layout {layout}", hint=f"it has one in {there}"
-        )
-    return chosen
+    return 1 if document.damage else 0
 
 
 def _show(document: ConvertDocument) -> None:
-    from turnlog.cli.terminal.console import console, counted, safe, short_path
+    from turnlog.cli.terminal.console import console, counted, safe, short_path, show_some
 
     out = console()
     subagents = f", {counted(document.subagents, 'subagent')}" if document.subagents else ""
     records = counted(document.records, "record")
     out.print(f"[green]✓[/] {safe(document.id)} with {records}{subagents}")
-    for path in document.paths[:_SHOWN]:
-        out.print(f"  {short_path(path)}", soft_wrap=True)
-    if len(document.paths) > _SHOWN:
-        out.print(f"  … and {len(document.paths) - _SHOWN:,} more days")
+    show_some(out, [short_path(path) for path in document.paths], _SHOWN, indent="  ")
     if document.rewritten:
-        told = counted(document.rewritten, "record")
-        out.print(f"[dim]{told} told in another dialect; what they were is kept[/]")
+        records = counted(document.rewritten, "record")
+        out.print(f"[dim]{records} translated; the originals are kept inside[/]")
     if document.damage:
         ranges = counted(document.damage, "damaged range")
-        out.print(f"[yellow]![/] {ranges} held no record and stayed behind")
+        out.print(f"[yellow]![/] {ranges} not copied")
         out.print(f"[dim]hint: turnlog check {safe(document.converted_from)} shows them[/]")
-    if command := format_named(document.layout).resume_command(document.id):
-        out.print(f"[dim]hint: go on with: {safe(shlex.join(command))}[/]")
+    if resume := format_named(document.layout).resume_command(document.id):
+        out.print(f"[dim]hint: to resume: {safe(shlex.join(resume))}[/]")

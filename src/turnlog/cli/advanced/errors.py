@@ -1,4 +1,4 @@
-"""``turnlog errors``: which calls failed, and what they have in common."""
+"""``turnlog errors``: group failed tool calls by their error message."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from turnlog.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.api.failures import ErrorContext, Nearby
+    from turnlog.api.query import ErrorContext, Nearby
 
 
 @click.command(
     name="errors",
     epilog="""\b
 Examples:
-  turnlog errors                      the most frequent first
+  turnlog errors                      list errors, most frequent first
   turnlog errors --since 7d --tool Bash
-  turnlog errors 3f2a                 the latest of one kind, with what was around them
+  turnlog errors 3f2a                 show the latest occurrences of one error
   turnlog errors 3f2a --context 6 --limit 1
-Exit code: 0 done, 1 no errors were found, 2 a mistake, 3 a failure.""",
+Exit codes: 0 success, 1 no errors found, 2 usage error, 3 failure.""",
 )
 @click.argument("signature", metavar="[SIGNATURE]", required=False)
 @home_option
@@ -38,16 +38,18 @@ Exit code: 0 done, 1 no errors were found, 2 a mistake, 3 a failure.""",
 @csv_option
 @no_refresh_option
 @period_options
-@click.option("--tool", metavar="REGEX", help="Only tools whose name contains this; API is one.")
+@click.option(
+    "--tool", metavar="REGEX", help="Only tools whose name matches; API errors count as API."
+)
 @click.option(
     "--context",
     "window",
     type=click.IntRange(0, 100),
     default=3,
     show_default=True,
-    help="With SIGNATURE: how many records before and after.",
+    help="With SIGNATURE: number of records to show before and after.",
 )
-@click.option("--min", "least", default=1, show_default=True, help="How often, at least.")
+@click.option("--min", "least", default=1, show_default=True, help="Minimum number of occurrences.")
 @page_options
 def command(
     signature: str | None,
@@ -59,19 +61,19 @@ def command(
     window: int,
     least: int,
     limit: int,
-    **asked: Any,
+    **filters: Any,
 ) -> int:
-    """Show which calls failed, and what they have in common.
+    """List failed tool calls, grouped by error message.
 
-    Errors that begin alike, figures aside, have one signature. With SIGNATURE, or its beginning,
-    the latest ones are shown with the records around them.
+    Errors with the same beginning, apart from numbers, share a signature. With SIGNATURE, or its
+    beginning, show the latest occurrences and the records around them.
     """
-    from turnlog.api.failures import ErrorPattern, Occurrence, error_context, error_patterns
+    from turnlog.api.homes import all_homes
+    from turnlog.api.query import ErrorPattern, Occurrence, error_context, error_patterns
     from turnlog.cli.terminal.empty_results import print_nothing_found
     from turnlog.cli.terminal.output import print_rest, show_csv, show_table
-    from turnlog.formats import all_homes
 
-    wanted = {"limit": limit or None, **asked}
+    wanted = {"limit": limit or None, **filters}
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         if signature is not None:
             around = error_context(index, signature, window=window, **wanted)
@@ -89,7 +91,7 @@ def command(
     elif as_csv:
         show_csv(ErrorPattern, found.errors, more=found.next)
     elif found.errors:
-        rows = [structs.asdict(each) for each in found.errors]
+        rows = [structs.asdict(error) for error in found.errors]
         for row in rows:
             row |= {"signature": row["signature"][:8], "last": row["last_at"]}
         show_table(["count", "tool", "last", "signature", "example"], rows)
@@ -97,12 +99,10 @@ def command(
         if sys.stdout.isatty():
             from turnlog.cli.terminal.console import console
 
-            console().print(
-                "[dim]hint: turnlog errors SIGNATURE shows what was around the latest[/]"
-            )
+            console().print("[dim]hint: turnlog errors SIGNATURE shows the latest in context[/]")
     else:
-        told = asked | {"unknown": "; ".join(found.notes)}
-        print_nothing_found("errors", homes, told, hint="no call has failed")
+        filters |= {"unknown": "; ".join(found.notes)}
+        print_nothing_found("errors", homes, filters, hint="no tool call has failed")
     return 0 if found.errors else 1
 
 
@@ -111,10 +111,10 @@ def _show_context(around: ErrorContext) -> None:
 
     out = console()
     out.print(f"{counted(around.total, 'error')}, {counted(len(around.signatures), 'signature')}")
-    for each in around.occurrences:
-        where = safe((each.session or "")[:8]), safe(each.project or "")
-        out.print(f"\n[bold]{safe(each.tool)}[/]  {when(each.at)}  {where[0]}  [dim]{where[1]}[/]")
-        for record in each.records:
+    for item in around.occurrences:
+        session, project = safe((item.session or "")[:8]), safe(item.project or "")
+        out.print(f"\n[bold]{safe(item.tool)}[/]  {when(item.at)}  {session}  [dim]{project}[/]")
+        for record in item.records:
             out.print(_line(record), overflow="ellipsis", no_wrap=True, soft_wrap=False)
 
 

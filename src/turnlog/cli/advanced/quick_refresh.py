@@ -1,7 +1,6 @@
-"""`turnlog refresh`, answered before click is imported, because hooks and timers run it often.
+"""`turnlog refresh` without options, run before click is imported: hooks and timers call it often.
 
-Logs are read only if something changed, with as few imports as possible. Mistakes and failures
-are left to the command, which meets them again and prints a hint.
+Errors are left to the command, which meets them again and prints a hint.
 """
 
 from __future__ import annotations
@@ -18,54 +17,46 @@ if TYPE_CHECKING:
     from turnlog.index.freshness import Freshness
     from turnlog.index.refresh.refresh import RefreshResult
 
-# Held to the end: closing the index would write back what waits, and wait for the disk.
-_HELD: list[Freshness] = []
+# Open until the process ends: closing the index would flush it and wait for the disk.
+_open: list[Freshness] = []
 
 
 def answer(arguments: list[str]) -> int | None:
-    """Refresh and say so; give the exit code, None if that is left to the command."""
-    named = arguments[1::2]
-    if any(each != "--home" for each in arguments[::2]) or len(named) * 2 != len(arguments):
+    """Refresh, print a summary and return the exit code; return None to leave it to the command."""
+    homes = arguments[1::2]
+    if any(word != "--home" for word in arguments[::2]) or len(homes) * 2 != len(arguments):
         return None
     try:
-        homes = all_home_paths(named)
-        _say(homes)
+        _refresh(all_home_paths(homes))
         sys.stdout.flush()
     except BrokenPipeError:
         discard_output(sys.stdout.fileno())
-    except (TurnlogError, OSError):
-        _let_go()
-        return None
     except Exception as error:
-        if type(error).__module__ != "sqlite3":
+        is_sqlite = type(error).__module__ == "sqlite3"
+        if not is_sqlite and not isinstance(error, TurnlogError | OSError):
             raise
-        _let_go()
+        while _open:
+            _open.pop().close()
         return None
     return 0
 
 
-def _let_go() -> None:
-    """Leave the index to the command."""
-    while _HELD:
-        _HELD.pop().close()
-
-
-def _say(homes: list[str]) -> None:
+def _refresh(homes: list[str]) -> None:
     look = look_at(homes)
-    _HELD.append(look)
+    _open.append(look)
     counts = look.logs, 0, 0
     if look.changed != []:
-        done = _refreshed(homes, look)
-        if not done.is_plain:
+        result = _read_changes(homes, look)
+        if not result.is_plain:
             from turnlog.cli.advanced.refresh import show
 
-            show(done)
+            show(result)
             return
-        counts = done.logs, done.read, done.read_bytes
-    print(line_of(*counts))  # noqa: T201
+        counts = result.logs, result.read, result.read_bytes
+    print(summary(*counts))  # noqa: T201
 
 
-def _refreshed(homes: list[str], look: Freshness) -> RefreshResult:
+def _read_changes(homes: list[str], look: Freshness) -> RefreshResult:
     from pathlib import Path
 
     from turnlog.cli.terminal.progress import bar
@@ -76,18 +67,14 @@ def _refreshed(homes: list[str], look: Freshness) -> RefreshResult:
         return refresh([Home(Path(home)) for home in homes], progress=progress, look=look)
 
 
-def line_of(logs: int, read: int, read_bytes: int) -> str:
-    """Say in a line what was read."""
-    there = f"{logs:,} log{'' if logs == 1 else 's'}"
-    return (
-        f"{there}; read {_size(read_bytes)} in {read:,} of them."
-        if read
-        else f"{there}; nothing new."
-    )
+def summary(logs: int, read: int, read_bytes: int) -> str:
+    """Return how much was read, as one line."""
+    total = f"{logs:,} log{'' if logs == 1 else 's'}"
+    return f"{total}; read {_size(read_bytes)} from {read:,}" if read else f"{total}; nothing new"
 
 
 def _size(count: float) -> str:
-    """Write a number of bytes for people, as ``terminal`` does."""
+    """Format a number of bytes as `terminal.console.size` does, without importing it."""
     for unit in ("bytes", "KB", "MB"):
         if count < 1000:
             return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"

@@ -1,99 +1,62 @@
-"""``turnlog refresh``: let the index catch up with the logs."""
+"""``turnlog refresh``: update the index from the logs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
-from turnlog.cli.advanced.quick_refresh import line_of
-from turnlog.cli.index_access import print_notices, refreshed
+from turnlog.cli.advanced.quick_refresh import summary
+from turnlog.cli.index_access import print_notices
 from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.terminal.progress import bar
 
 if TYPE_CHECKING:
-    from turnlog.index.refresh.refresh import RefreshResult
+    from turnlog.api.index import RefreshResult
 
-
-class UnreadFile(Struct, kw_only=True):
-    """Something that could not be read, and why."""
-
-    path: str
-    reason: str
-
-
-class RefreshDocument(Struct, kw_only=True):
-    """What `turnlog refresh --json` prints."""
-
-    logs: int
-    """Logs that are there, and files beside them."""
-    read: int
-    """Those that were read, whole or on from their bookmark."""
-    read_bytes: int
-    replaced: list[str]
-    """Logs that were read again from the start, since they were rewritten or replaced."""
-    gone: list[str]
-    """Logs that were found to be gone at their source."""
-    forgotten: int
-    """Logs that were gone before, and which a rebuilt index knows no more."""
-    problems: list[UnreadFile]
-    notices: list[str]
+_SHOWN = 5
 
 
 @click.command(
     name="refresh",
     epilog="""\b
 Examples:
-  turnlog refresh               read what was appended since
-  turnlog refresh --rebuild     make the index anew from the logs""",
+  turnlog refresh               read new records
+  turnlog refresh --rebuild     rebuild the index from scratch""",
 )
 @home_option
 @json_option
-@click.option("--rebuild", is_flag=True, help="Forget the index and read everything again.")
+@click.option("--rebuild", is_flag=True, help="Delete the index and read all logs again.")
 def command(homes: tuple[str, ...], *, as_json: bool, rebuild: bool) -> int:
-    """Bring the index up to date with the logs.
+    """Update the index with new records.
 
-    Every command that needs the index does this first; by itself it is for scripts, and for those
-    who want the work done before they ask. The index can be deleted at any time.
+    Commands that need the index do this automatically. Run it from a script or a timer to have it
+    done in advance. The index can be deleted at any time.
     """
-    from turnlog.formats import all_homes
+    from turnlog.api.homes import all_homes
+    from turnlog.api.index import refresh, refresh_document
 
-    done = refreshed(all_homes(homes), rebuild=rebuild)
+    with bar() as progress:
+        result = refresh(all_homes(homes), rebuild=rebuild, progress=progress)
     if as_json:
-        print_notices(done.notices)
-        show_json(_document(done))
+        print_notices(result.notices)
+        show_json(refresh_document(result))
     else:
-        show(done)
+        show(result)
     return 0
 
 
-def _document(done: RefreshResult) -> RefreshDocument:
-    return RefreshDocument(
-        logs=done.logs,
-        read=done.read,
-        read_bytes=done.read_bytes,
-        replaced=done.replaced,
-        gone=done.gone,
-        forgotten=done.forgotten,
-        problems=[UnreadFile(path=str(each.path), reason=each.reason) for each in done.problems],
-        notices=done.notices,
-    )
+def show(result: RefreshResult) -> None:
+    """Print what a refresh read and noticed."""
+    from turnlog.cli.terminal.console import console, counted, log_name, show_some
 
-
-def show(done: RefreshResult) -> None:
-    """Show what a refresh found."""
-    from turnlog.cli.terminal.console import console, counted, log_name
-
-    print_notices(done.notices)
+    print_notices(result.notices)
     out = console()
-    out.print(line_of(done.logs, done.read, done.read_bytes))
-    for what, paths in (("rewritten since", done.replaced), ("gone at its source", done.gone)):
-        for path in paths[:5]:
-            out.print(f"[yellow]{what}:[/] {log_name(path)}")
-        if len(paths) > 5:
-            out.print(f"[yellow]… and {len(paths) - 5:,} more[/]")
-    if done.forgotten:
-        gone = counted(done.forgotten, "log")
-        out.print(f"[yellow]{gone} gone at the source, without a kept copy: forgotten.[/]")
-    for problem in done.problems:
+    out.print(summary(result.logs, result.read, result.read_bytes))
+    for what, paths in (("rewritten", result.replaced), ("deleted at the source", result.gone)):
+        show_some(out, [f"[yellow]{what}:[/] {log_name(path)}" for path in paths], _SHOWN)
+    if result.forgotten:
+        logs = counted(result.forgotten, "deleted log")
+        out.print(f"[yellow]{logs} without a kept copy removed from the index[/]")
+    for problem in result.problems:
         out.print(f"[yellow]not read:[/] {log_name(problem.path)}: {problem.reason}")

@@ -1,4 +1,4 @@
-"""``turnlog sql``: plain SQL over the views of the index, read only."""
+"""``turnlog sql``: run a read-only SQL query against the index."""
 
 from __future__ import annotations
 
@@ -22,34 +22,37 @@ from turnlog.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from turnlog.api.sql import Cell, SchemaDocument, SqlDocument
+    from turnlog.api.query import Cell, SchemaDocument, SqlDocument
 
-# So much of a value must be seen on one line; else rows are shown one below the other.
 _LEAST_WIDTH: Final = 24
+"""If columns would get narrower than this, rows are printed one column per line."""
 
 
 @click.command(
     name="sql",
     epilog="""\b
 Examples:
-  turnlog sql --schema                  the views
-  turnlog sql --schema v_calls          one of them, with its columns
-  turnlog sql "SELECT tool, count(*) FROM v_calls GROUP BY tool ORDER BY 2 DESC"
-  turnlog sql "SELECT at, text(log, offset) FROM v_prompts ORDER BY at DESC" --limit 5
-  turnlog sql - --csv < question.sql
-Exit code: 0 done, 1 no rows, 2 a mistake in the statement or no answer in time, 3 a failure.""",
+  turnlog sql --schema                  list the views
+  turnlog sql --schema v_calls          describe the columns of a view
+  turnlog sql "SELECT tool, count(*) FROM v_calls GROUP BY 1 ORDER BY 2 DESC"
+  turnlog sql "SELECT at, text(log, offset) FROM v_prompts" --limit 5
+  turnlog sql - --csv < query.sql
+Exit codes: 0 success, 1 no rows, 2 invalid statement or timeout, 3 failure.""",
 )
 @click.argument("statement", required=False)
 @home_option
 @json_option
 @csv_option
 @markdown_option
-@click.option("--schema", "wants_schema", is_flag=True, help="Show the views, or the one named.")
+@click.option(
+    "--schema",
+    "wants_schema",
+    is_flag=True,
+    help="Describe all views, or the one given as STATEMENT.",
+)
 @period_options
 @limit_option(1000)
-@click.option(
-    "--seconds", default=10.0, show_default=True, type=float, help="How long it may take."
-)
+@click.option("--seconds", default=10.0, show_default=True, type=float, help="Timeout in seconds.")
 @no_refresh_option
 def command(
     statement: str | None,
@@ -62,27 +65,28 @@ def command(
     limit: int,
     seconds: float,
     no_refresh: bool,
-    **asked: Any,
+    **filters: Any,
 ) -> int:
-    """Ask the index in SQL. STATEMENT is one SELECT; - reads it from stdin.
+    """Run a read-only SQL query against the index. STATEMENT is one SELECT; - reads it from stdin.
 
-    It sees views (v_sessions, v_calls, v_messages …) with readable values, and cannot change
-    anything. The index holds no text: text(log, offset) reads what a record says from its log.
-    --schema describes the views.
+    Query the views v_sessions, v_calls, v_messages …; --schema describes them. The index does not
+    contain text: text(log, offset) reads the text of a record from its log.
 
-    --since, --until and --project narrow the views before the statement sees them. v_logs and
-    v_damages know no time, and are narrowed by --project only.
+    --since, --until and --project filter the views before the statement runs. v_logs and v_damages
+    have no timestamps and are filtered by --project only.
     """
     if wants_schema:
         return _schema(statement, as_json=as_json)
     if statement is None:
-        raise UsageError("there is no statement", hint="turnlog sql --schema shows the views")
-    from turnlog.api.sql import MOST_ROWS, run_sql
-    from turnlog.formats import all_homes
+        raise UsageError("no statement given", hint="turnlog sql --schema lists the views")
+    from turnlog.api.homes import all_homes
+    from turnlog.api.query import MOST_ROWS, MOST_STATEMENT_BYTES, run_sql
 
-    text = _typed() if statement == "-" else statement
+    if statement == "-":
+        data = sys.stdin.buffer.read(MOST_STATEMENT_BYTES + 1)
+        statement = data.decode("utf-8", "surrogateescape")
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
-        answer = run_sql(index, text, limit=limit or MOST_ROWS, seconds=seconds, **asked)
+        answer = run_sql(index, statement, limit=limit or MOST_ROWS, seconds=seconds, **filters)
     if as_json:
         show_json(answer)
     elif as_csv:
@@ -99,15 +103,8 @@ def command(
     return 0 if answer.rows else 1
 
 
-def _typed() -> str:
-    """Read the statement from stdin, up to a little more than is allowed."""
-    from turnlog.api.sql import MOST_STATEMENT_BYTES
-
-    return sys.stdin.buffer.read(MOST_STATEMENT_BYTES + 1).decode("utf-8", "surrogateescape")
-
-
 def _schema(name: str | None, *, as_json: bool) -> int:
-    from turnlog.api.sql import schema
+    from turnlog.api.query import schema
 
     found = schema(name)
     if as_json:
@@ -143,7 +140,7 @@ def _show(answer: SqlDocument) -> None:
         out.print("No rows.")
         return
     if sys.stdout.isatty() and _width(answer) > out.width:
-        _show_below(answer)
+        _show_records(answer)
     else:
         _show_table(answer)
     if sys.stdout.isatty():
@@ -153,28 +150,21 @@ def _show(answer: SqlDocument) -> None:
 def _show_table(answer: SqlDocument) -> None:
     from rich.table import Table
 
-    from turnlog.cli.terminal.console import console, safe
+    from turnlog.cli.terminal.console import console, pipe_console, safe
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for number, column in enumerate(answer.columns):
         is_number = all(isinstance(row[number], int | float | None) for row in answer.rows)
-        table.add_column(
-            safe(column), justify="right" if is_number else "left", overflow="fold", no_wrap=False
-        )
+        table.add_column(safe(column), justify="right" if is_number else "left", overflow="fold")
     for row in answer.rows:
-        table.add_row(*(safe(_words(cell)) for cell in row))
-    if sys.stdout.isatty():
-        console().print(table)
-        return
-    from turnlog.cli.terminal.console import pipe_console
-
-    pipe_console().print(
-        table
-    )  # Also if COLUMNS is set: many columns in few would be one letter each.
+        table.add_row(*(safe(_one_line(cell)) for cell in row))
+    # A pipe has no width, even if COLUMNS is set: many columns would shrink to a letter each.
+    out = console() if sys.stdout.isatty() else pipe_console()
+    out.print(table)
 
 
-def _show_below(answer: SqlDocument) -> None:
-    """Show rows that are too wide for a table, a line for each column."""
+def _show_records(answer: SqlDocument) -> None:
+    """Print rows that are too wide for a table, one line per column."""
     from rich.table import Table
 
     from turnlog.cli.terminal.console import console, safe
@@ -187,14 +177,14 @@ def _show_below(answer: SqlDocument) -> None:
         table.add_column(justify="right", no_wrap=True, style="cyan")
         table.add_column(overflow="fold")
         for column, cell in zip(answer.columns, row, strict=True):
-            table.add_row(safe(column), safe(_words(cell)))
+            table.add_row(safe(column), safe(_one_line(cell)))
         out.print(table)
 
 
 def _width(answer: SqlDocument) -> int:
-    """Return how wide a table must be at least for its values to say something."""
+    """Return the least width of a readable table."""
     columns = zip(answer.columns, *answer.rows, strict=True)
-    widths = (max(len(_words(cell)) for cell in column) for column in columns)
+    widths = (max(len(_one_line(cell)) for cell in column) for column in columns)
     return sum(min(width, _LEAST_WIDTH) + 2 for width in widths) - 2
 
 
@@ -202,15 +192,14 @@ def _show_markdown(answer: SqlDocument) -> None:
     from turnlog.text import inert
 
     def cell_of(cell: Cell) -> str:
-        return inert(_words(cell)).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+        return inert(_one_line(cell)).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
     lines: list[Sequence[Cell]] = [answer.columns, ["---"] * len(answer.columns), *answer.rows]
     for row in lines:
         click.echo(f"| {' | '.join(map(cell_of, row))} |")
 
 
-def _words(cell: Cell) -> str:
-    """Write a value on one line."""
+def _one_line(cell: Cell) -> str:
     if cell is None:
         return ""
     return " ".join(cell.split()) if isinstance(cell, str) else str(cell)

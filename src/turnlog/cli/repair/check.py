@@ -49,7 +49,7 @@ Examples:
   turnlog check                    check all logs
   turnlog check latest             check the session that was active last
   turnlog check 5f0c               check the session whose ID starts with 5f0c
-  turnlog check --strict s.jsonl   check a file, including all fields and values
+  turnlog check --strict s.jsonl   check all fields and values of a file
 Exit codes: 0 no damage, 1 damage or no logs found, 2 usage error, 3 failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[PATH|SESSION]...")

@@ -38,7 +38,7 @@ Examples:
   turnlog compact 5f0c                  show how much space can be saved
   turnlog compact 5f0c --write          compact the session
   turnlog compact 5f0c --undo --write   restore the original lines
-Exit codes: 0 success or nothing to do, 1 a line cannot be restored, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 a line cannot be restored, 2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="SESSION")
 @home_option

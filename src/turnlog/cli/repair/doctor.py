@@ -34,8 +34,8 @@ _SECTIONS: Final = (
     epilog="""\b
 Examples:
   turnlog doctor                 check all homes
-  turnlog doctor --all           list every case with the command that fixes it
-Exit codes: 0 no problems, 1 problems or no sessions found, 2 usage error, 3 failure.""",
+  turnlog doctor --all           list all cases and the commands that fix them
+Exit codes: 0 no problems, 1 problems found, 2 usage error, 3 failure.""",
 )
 @home_option
 @json_option

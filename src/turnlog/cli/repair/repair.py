@@ -20,10 +20,10 @@ _SHOWN = 5
 Examples:
   turnlog repair s.jsonl           show what would be repaired
   turnlog repair 5f0c --write      repair all damaged logs of a session
-The original log and the damaged bytes are kept next to the repaired log. A subagent that is still
-running may continue to write to the original log.
-Exit codes: 0 ok or repaired, 1 repair needed or the kept copy has more records, 2 usage error,
-3 failure.""",
+The original log and the damaged bytes are kept next to the repaired log. A
+subagent that is still running may continue to write to the original log.
+Exit codes: 0 ok or repaired, 1 repair needed or the kept copy has more
+records, 2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="PATH|SESSION")
 @home_option

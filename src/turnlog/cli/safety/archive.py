@@ -15,8 +15,8 @@ from turnlog.cli.terminal.console import console, counted, safe, short_path, siz
     name="archive",
     epilog="""\b
 Examples:
-  turnlog archive 5f0c                  compress a session and hide it from lists
-  turnlog archive 5f0c 8e2a --remove    also delete the original files, to free space
+  turnlog archive 5f0c                  compress a session, hide it from lists
+  turnlog archive 5f0c 8e2a --remove    also delete the original files
   turnlog sessions --archived           list archived sessions
   turnlog unarchive 5f0c                undo
 Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",

@@ -43,12 +43,12 @@ _SCHEDULES = {
     epilog="""\b
 Examples:
   turnlog keep                 copy new and changed files
-  turnlog keep status          show what is kept, and what is about to be deleted
+  turnlog keep status          show what is kept and what is at risk
   turnlog keep --watch         copy files as they change, until Ctrl-C
   turnlog keep --install       run automatically from now on
   turnlog keep --uninstall     stop running automatically; copies stay
-Exit codes: 0 success, 1 something could not be kept or set up or is about to be lost,
-2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 something could not be kept or set up, or will be
+lost, 2 usage error, 3 failure.""",
 )
 @click.argument("what", required=False, type=click.Choice(["status"]), metavar="[status]")
 @home_option

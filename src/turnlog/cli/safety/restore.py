@@ -61,15 +61,16 @@ _SHOWN_FILES = 5
     epilog="""\b
 Examples:
   turnlog restore --list               list the sessions that can be restored
-  turnlog restore 5f0c                 restore a session; then claude --resume finds it
+  turnlog restore 5f0c                 restore a session, for Claude to resume
   turnlog restore 5f0c --project .     restore it into this directory
   turnlog restore --all                restore everything that was deleted
-  turnlog restore --from ~/old/app --project ~/new/app   move a project
-  turnlog restore --since 30d --to ~/spare/.claude       restore into another home
-  turnlog restore 5f0c --list          list the generations and files of a session
-  turnlog restore 5f0c --generation 1 --to ~/then        restore it as it was before a rewrite
+  turnlog restore --since 30d --to ~/spare/.claude
+  turnlog restore --from ~/old/app --project ~/new/app
+  turnlog restore 5f0c --list          list its generations and files
+  turnlog restore 5f0c --generation 1 --to ~/then
   turnlog restore 5f0c --replace       replace a log that lost records
-Exit codes: 0 success, 1 nothing found or not everything restored, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 nothing found or not everything restored,
+2 usage error, 3 failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[SESSION]...")
 @home_option

@@ -28,19 +28,20 @@ _NAMED = 3
     name="retain",
     epilog="""\b
 Examples:
-  turnlog retain                              show what would be deleted, and why
-  turnlog retain --days 90 --write            move sessions older than 90 days to the trash
-  turnlog retain --home ~/.claude --orphans   show files left behind by deleted sessions
+  turnlog retain                              show what would be deleted
+  turnlog retain --days 90 --write            delete older sessions
+  turnlog retain --home ~/.claude --orphans   show orphaned files
 In config.toml:
   [retention]
-  enabled = true                              # default: false
-  days = 30                                   # days since the last record
-  grace_days = 30                             # days in the trash before it can be purged
-  archive_first = true                        # delete only what has a kept copy
+  enabled = true                  # default: false
+  days = 30                       # days since the last record
+  grace_days = 30                 # days in the trash before it can be purged
+  archive_first = true            # delete only what has a kept copy
   [retention.projects."~/src/orchard"]
-  never = true                                # or days = 90
+  never = true                    # or days = 90
 If a setting is invalid, nothing is deleted.
-Exit codes: 0 success, 1 something could not be read or moved, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 a file could not be read or moved, 2 usage error,
+3 failure.""",
 )
 @click.option(
     "--home",

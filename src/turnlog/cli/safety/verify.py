@@ -43,7 +43,8 @@ Examples:
   turnlog verify                     verify all kept copies
   turnlog verify --home ~/.claude    verify the copies of one home
   turnlog verify --json | jq '.findings[].path'
-Exit codes: 0 ok, 1 something is missing, altered, extra or stale, 2 usage error, 3 failure.""",
+Exit codes: 0 ok, 1 a copy is missing, altered, extra or stale, 2 usage error,
+3 failure.""",
 )
 @home_option
 @json_option

@@ -1,4 +1,4 @@
-"""``turnlog secrets``: which keys, tokens and passwords are in the logs."""
+"""``turnlog secrets``: find API keys, tokens and passwords in the logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from turnlog.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.health.secrets import SecretRow, SecretsDocument
+    from turnlog.api.health import SecretRow, SecretsDocument
 
 _SHOWN_PROBLEMS = 5
 _WIDTH_BUT_SESSIONS = 76
@@ -26,19 +26,19 @@ _WIDTH_BUT_SESSIONS = 76
     name="secrets",
     epilog="""\b
 Examples:
-  turnlog secrets scan                all logs of all sessions
-  turnlog secrets scan --since 7d     only what was said since
+  turnlog secrets scan                scan all logs
+  turnlog secrets scan --since 7d     only records of the last 7 days
   turnlog secrets scan --project .    only sessions of this project
-  turnlog secrets scan --json         with every session, log and export
+  turnlog secrets scan --json         include all sessions, logs and exports
 In config.toml:
   [redact]
-  patterns = ["ORCH-[0-9]{8}"]        # what is a secret here: Python regular expressions
-  allow = [                           # what is none
+  patterns = ["ORCH-[0-9]{8}"]        # more secrets: regular expressions
+  allow = [                           # false positives:
     "not-a-secret-1",                 # a value,
-    "sha256:9f86d081884c7d65",        # sha256: and its id, as --json gives it,
-    "re:^test-",                      # or a pattern that finds something in it
+    "sha256:9f86d081884c7d65",        # sha256: and the id from --json,
+    "re:^test-",                      # or a regular expression
   ]
-Exit code: 0 none was found, 1 some were, 2 a mistake in the call, 3 a failure.""",
+Exit codes: 0 no secrets, 1 secrets found, 2 usage error, 3 failure.""",
 )
 @click.argument("what", required=False, type=click.Choice(["scan"]), metavar="[scan]")
 @home_option
@@ -46,30 +46,29 @@ Exit code: 0 none was found, 1 some were, 2 a mistake in the call, 3 a failure."
 @csv_option
 @period_options
 def command(
-    what: str | None,  # noqa: ARG001 - There is one thing to do, and it may be named.
+    what: str | None,  # noqa: ARG001 - The only action, and the default.
     homes: tuple[str, ...],
     *,
     as_json: bool,
     as_csv: bool,
-    **asked: Any,
+    **filters: Any,
 ) -> int:
-    """Find keys, tokens and passwords in the logs; one row for each, however often it stands.
+    """Find API keys, tokens and passwords in the logs, and list each once.
 
-    Known shapes of keys, private keys, bearer tokens, passwords in URLs, and values beside telling
-    names. They are shown masked and stored nowhere.
+    Detects known key formats, private keys, bearer tokens, passwords in URLs, and values of fields
+    with names such as "password". Secrets are printed masked and are not stored.
     """
-    from turnlog.cli.index_access import bar
-    from turnlog.formats import all_homes
-    from turnlog.health.secrets import scan_secrets
+    from turnlog.api.health import SecretRow, scan_secrets
+    from turnlog.api.homes import all_homes
+    from turnlog.cli.terminal.progress import bar
 
     rules = redaction_rules()
-    with bar("looking for secrets") as progress:
-        found = scan_secrets(all_homes(homes), rules=rules, progress=progress, **asked)
+    with bar("scanning for secrets") as progress:
+        found = scan_secrets(all_homes(homes), rules=rules, progress=progress, **filters)
     if as_json:
         show_json(found)
     elif as_csv:
         from turnlog.cli.terminal.output import show_csv
-        from turnlog.health.secrets import SecretRow
 
         show_csv(SecretRow, found.secrets)
     else:
@@ -93,18 +92,18 @@ def _show(found: SecretsDocument) -> None:
     what = counted(len(found.secrets), "secret") if found.secrets else "No secrets"
     out.print(f"[bold]{what}[/] found in {read}.", soft_wrap=True)
     if found.uncounted:
-        out.print(f"[dim]{found.uncounted:,} further occurrences were too many to tell apart.[/]")
+        out.print(f"[dim]{found.uncounted:,} more occurrences were not analyzed.[/]")
     if found.secrets:
         out.print(
-            "[dim]hint: whoever has the logs has these; replace them where they were issued.\n"
-            "      turnlog secrets --help tells how to allow one that is none.[/]",
+            "[dim]hint: revoke these secrets where they were issued.\n"
+            "      turnlog secrets --help explains how to ignore false positives.[/]",
             soft_wrap=True,
         )
     for problem in found.problems[:_SHOWN_PROBLEMS]:
         click.echo(f"warning: {safe(problem)}", err=True)
     if len(found.problems) > _SHOWN_PROBLEMS:
         more = len(found.problems) - _SHOWN_PROBLEMS
-        click.echo(f"warning: and {more:,} more that could not be read", err=True)
+        click.echo(f"warning: {more:,} more could not be read", err=True)
 
 
 def _cells(row: SecretRow, most: int) -> dict[str, Any]:
@@ -117,13 +116,13 @@ def _cells(row: SecretRow, most: int) -> dict[str, Any]:
         "first": day(row.first_at),
         "last": day(row.last_at),
         "times": row.times,
-        "sessions": _few([each[:8] for each in row.sessions], most),
-        "exports": " ".join(each.path for each in row.exports),
+        "sessions": _few([session[:8] for session in row.sessions], most),
+        "exports": " ".join(export.path for export in row.exports),
     }
 
 
 def _few(names: list[str], most: int) -> str:
-    """Name as many as there is room for, and count the others."""
+    """Join the first *most* names and the number of the others."""
     if len(names) > most:
         names = [*names[:most], f"+{len(names) - most:,}"]
     return " ".join(names) or "-"
