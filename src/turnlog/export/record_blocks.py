@@ -196,7 +196,7 @@ class Blocks:
     def _system(self, record: System) -> Iterator[Block]:
         if record.subtype == "compact_boundary":
             yield Mark(
-                kind=MarkKind.COMPACTION, text="everything above was summarized", at=record.at
+                kind=MarkKind.COMPACTION, text="everything above was summarised", at=record.at
             )
         elif meaning_of(record) is Meaning.ERROR:
             text = record.text or _message_in(record.error) or "the API failed"
