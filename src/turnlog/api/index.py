@@ -48,16 +48,16 @@ class RefreshDocument(Struct, kw_only=True):
     """What `turnlog refresh --json` prints."""
 
     logs: int
-    """Logs that are there, and files beside them."""
+    """Existing logs and side files."""
     read: int
-    """Those that were read, whole or on from their bookmark."""
+    """Files that were read, in full or from their bookmark on."""
     read_bytes: int
     replaced: list[str]
-    """Logs that were read again from the start, since they were rewritten or replaced."""
+    """Logs that were read from the start because they were rewritten or replaced."""
     gone: list[str]
-    """Logs that were found to be gone at their source."""
+    """Logs that are now gone at their source."""
     forgotten: int
-    """Logs that were gone before, and which a rebuilt index knows no more."""
+    """Logs that were gone before, and are not in the rebuilt index."""
     problems: list[UnreadFile]
     notices: list[str]
 

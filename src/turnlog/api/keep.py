@@ -60,7 +60,7 @@ class KeepDocument(Struct, kw_only=True):
     elapsed_ms: int | None
     """Null with --watch."""
     files: int
-    """Files that are worth keeping."""
+    """The number of files that are kept."""
     copied: int
     """Files that were copied, whole or in part."""
     sessions: list[str]

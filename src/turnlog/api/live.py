@@ -63,11 +63,11 @@ _TEXT: Final = 2_000
 
 
 class WatchedCall(Struct, kw_only=True):
-    """A tool was asked."""
+    """A call of a tool."""
 
     tool: str
     argument: str
-    """Its most telling argument."""
+    """Its main argument."""
 
 
 class WatchedRow(Struct, kw_only=True):
@@ -82,34 +82,34 @@ class WatchedRow(Struct, kw_only=True):
     type: str
     uuid: str | None
     text: str
-    """Its beginning."""
+    """The beginning of its text."""
     calls: list[WatchedCall] = field(default_factory=list)
     log: str
     offset: int
 
 
-def is_noise(happened: FeedItem) -> bool:
-    """Return whether a record is of use to programs only."""
-    record = happened.record
+def is_noise(item: FeedItem) -> bool:
+    """Return whether a record is only of interest to programs."""
+    record = item.record
     return record is not None and meaning_of(record) in _NOISE
 
 
-def row_of(happened: FeedItem) -> WatchedRow:
-    """Say what a record says in a few words."""
-    record = happened.record
+def row_of(item: FeedItem) -> WatchedRow:
+    """Return a record as it is printed."""
+    record = item.record
     return WatchedRow(
-        at=happened.at,
-        project=happened.project,
-        session=happened.session,
-        subagent=happened.subagent,
-        author=happened.author,
+        at=item.at,
+        project=item.project,
+        session=item.session,
+        subagent=item.subagent,
+        author=item.author,
         meaning=meaning_of(record).value if record is not None else "",
-        type=happened.type,
+        type=item.type,
         uuid=record.uuid if record is not None else None,
         text=_text_of(record)[:_TEXT] if record is not None else "",
-        calls=_calls_of(record, happened.project) if record is not None else [],
-        log=happened.log,
-        offset=happened.offset,
+        calls=_calls_of(record, item.project) if record is not None else [],
+        log=item.log,
+        offset=item.offset,
     )
 
 

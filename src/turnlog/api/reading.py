@@ -68,7 +68,7 @@ def find_readable(homes: Sequence[Home], name: str) -> Session:
 
 
 class SubagentInfo(Struct, kw_only=True):
-    """A subagent of a session and the call that made it."""
+    """A subagent of a session and the call that started it."""
 
     id: str
     kind: str | None
@@ -78,7 +78,7 @@ class SubagentInfo(Struct, kw_only=True):
 
 
 class QueuedRow(Struct, kw_only=True):
-    """A prompt that was typed while the agent was busy, and that it never took."""
+    """A prompt that was queued and never sent."""
 
     text: str
     at: datetime | None
@@ -101,42 +101,42 @@ class SessionDocument(Struct, kw_only=True):
     recency: str | None
     """Active within five minutes, inactive within an hour, or stale."""
     running: str | None
-    """What the program that has it open says it does, such as "busy"; null if none has."""
+    """What the program that runs it reports, such as "busy"; null if none does."""
     crashed: bool
     ended_at: datetime | None
     pinned: bool
     git_commit: str | None
     messages: int
-    """API responses, each counted once, its subagents' included."""
+    """API responses, each counted once, with those of subagents."""
     input: int
     output: int
     cache_write_5m: int
     cache_write_1h: int
     cache_read: int
     cost_usd: str
-    """An estimate at the API's prices."""
+    """An estimate at API prices."""
     unpriced: list[str]
     carried_messages: int
-    """Those of the messages that a fork or a resume carried over: `cost` has them elsewhere."""
+    """Messages copied by a fork or a resume, which `cost` counts for another session."""
     carried_usd: str
     records: int
     prompts: int
     turns: int
-    """One for each prompt, on whichever branch it stands."""
+    """One for each prompt, on all branches."""
     thread_records: int
     branches: int
-    """The ways the conversation went, as `turnlog show --branches` lists them."""
+    """Branches of the conversation, as `turnlog show --branches` lists them."""
     gaps: int
     replaced: int
-    """Records that a later one with the same uuid stands for."""
+    """Records replaced by a later one with the same uuid."""
     conflicts: int
-    """Those of them that said something else."""
+    """Replaced records whose content differs."""
     carried: dict[str, int]
-    """Records that name other sessions, by session."""
+    """Records copied from other sessions, by session."""
     queued: list[QueuedRow]
-    """Prompts that wait, the oldest first; where nothing runs any more, for ever."""
+    """Prompts that were not sent yet, the oldest first."""
     is_subagent: bool
-    """Its log is a subagent's alone: no list tells of it."""
+    """Only the log of a subagent; lists do not show it."""
     subagents: list[SubagentInfo]
     logs: list[str]
 
@@ -155,9 +155,9 @@ def describe_session(homes: Sequence[Home], name: str) -> SessionDocument:
 def describe(
     session: Session, pins: Collection[str] = (), running: Running | None = None
 ) -> SessionDocument:
-    """Gather everything about *session*.
+    """Return all figures of *session*.
 
-    *pins* are the ids of those that are pinned, *running* what its program left about itself.
+    *pins* are the ids of pinned sessions, *running* is the process that runs it.
     """
     alive = running is not None and running.is_alive
     own = "running" if session.facts.life.is_running else None
@@ -217,9 +217,9 @@ def describe(
 
 
 def _add_carried(found: SessionDocument, homes: Sequence[Home]) -> None:
-    """Say what counts for another session though no record of this one says so, if that is known.
+    """Set what counts for another session, from the index if it knows more.
 
-    Claude Code's own forks take for theirs what they copy.
+    Claude Code's own forks put their own id into the records that they copy.
     """
     from turnlog.api.costs import counted_elsewhere
     from turnlog.sessions.totals import usual_prices
@@ -232,13 +232,13 @@ def _add_carried(found: SessionDocument, homes: Sequence[Home]) -> None:
 
 Pair = tuple[Node | None, Record]
 _NOTES: Final = 32
-"""About so many notes stand at the end of a log."""
+"""About as many notes of the program are at the end of a log."""
 
 ViewName = Literal["whole", "main", "thread", "context", "ancestry", "end"]
 
 
 class ShowOptions(Struct, frozen=True, kw_only=True):
-    """What the caller wants to see."""
+    """Which part of a session to show."""
 
     thread: str | None = None
     """``whole``, ``main``, or the beginning of a record's uuid."""
@@ -248,61 +248,61 @@ class ShowOptions(Struct, frozen=True, kw_only=True):
     last: int | None = None
     span: tuple[int | None, int | None] | None = None
     prompts: bool = False
-    """All that was typed, whichever branch it stands on, unless one was chosen."""
+    """The prompts of all branches, unless a thread is chosen."""
     only: RecordFilter = EVERYTHING
 
     @property
     def wants_the_end(self) -> bool:
-        """Nothing but the last steps, for which a long log need not be read."""
+        """Only the last steps are wanted, so only the end of the log is read."""
         chosen = self.thread or self.context or self.at or self.only != EVERYTHING
         return self.last is not None and not chosen
 
 
 class SessionSelection(Struct):
-    """A part of a session. *nodes* is None where only the end of the log was read."""
+    """A part of a session. *nodes* is None if only the end of the log was read."""
 
     session: Session
     name: ViewName
     nodes: list[Node] | None
     only: RecordFilter
     kept: list[Node] = field(default_factory=list)
-    """Records from before a context that are seen with it."""
+    """Records from before a context that belong to it."""
     context: Context | None = None
     end: list[Record] = field(default_factory=list)
     gaps: dict[str, Gap] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     earlier: int | None = 0
-    """How many steps were left out before it; None if nobody has counted."""
+    """The number of steps before it; None if unknown."""
     next: int | None = None
-    """The number of the step that follows it, if any does."""
+    """The number of the next step, or None."""
     total: int | None = None
     subagent: Subagent | None = None
-    """The subagent whose records it shows; None for the session itself."""
+    """The subagent whose records these are; None for the session itself."""
 
     @property
     def is_part(self) -> bool:
-        """Something of the session is not in it."""
+        """Whether it is less than the whole session."""
         return self.name != "whole" or self.earlier != 0 or self.next is not None
 
     def pairs(self) -> Iterator[Pair]:
-        """Read its records."""
+        """Return its records."""
         if self.nodes is None:
             return ((None, record) for record in self.end)
         return self.read(self.nodes)
 
     def kept_pairs(self) -> Iterator[Pair]:
-        """Read the records that a context keeps from before it."""
+        """Return the records that a context keeps from before it."""
         return self.read(self.kept)
 
     def subagent_pairs(self, subagent: Subagent) -> Iterator[Pair]:
-        """Read the records of a subagent."""
+        """Return the records of a subagent."""
         found = self.session.subagent_records(
             subagent, whole_thread(self.session.subagent_tree(subagent))
         )
         return ((node, record) for node, record in self.only.pairs(found))
 
     def read(self, nodes: list[Node]) -> Iterator[tuple[Node, Record]]:
-        """Read the records of *nodes*, as far as they are wanted."""
+        """Return the records of *nodes* that pass the filter."""
         session, subagent = self.session, self.subagent
         found = (
             session.records(nodes)
@@ -312,24 +312,24 @@ class SessionSelection(Struct):
         return ((node, record) for node, record in self.only.pairs(found))
 
 
-def choose(session: Session, asked: ShowOptions) -> SessionSelection:
-    """Find what of *session* was asked for."""
-    if asked.last is not None and asked.last < 0:
-        raise UsageError(f"--last is {asked.last}", hint="give a number of steps, 0 or more")
-    if asked.wants_the_end:
-        return _end(session, asked.last or 0)
-    view = _thread(session, asked)
+def choose(session: Session, options: ShowOptions) -> SessionSelection:
+    """Return the part of *session* that the options select."""
+    if options.last is not None and options.last < 0:
+        raise UsageError(f"invalid number of steps: {options.last}", hint="give 0 or more")
+    if options.wants_the_end:
+        return _end(session, options.last or 0)
+    view = _thread(session, options)
     nodes = view.nodes or []
-    if asked.only != EVERYTHING and (asked.last is not None or asked.span is not None):
-        # What is counted is what is shown, so it has to be known first.
+    if options.only != EVERYTHING and (options.last is not None or options.span is not None):
+        # Steps are counted after filtering.
         nodes = [node for node, _ in view.read(nodes)]
     view.numbers = {node.uuid: number for number, node in numbered(nodes) if number is not None}
     view.total = len(view.numbers)
     part: ThreadRange[Node] | None = None
-    if asked.last is not None:
-        part = last_of(nodes, asked.last)
-    elif asked.span is not None:
-        part = range_of(nodes, *asked.span)
+    if options.last is not None:
+        part = last_of(nodes, options.last)
+    elif options.span is not None:
+        part = range_of(nodes, *options.span)
     if part is not None:
         view.nodes = part.items
         view.earlier, view.next = part.earlier, part.stop if part.later else None
@@ -338,42 +338,42 @@ def choose(session: Session, asked: ShowOptions) -> SessionSelection:
     return view
 
 
-def _thread(session: Session, asked: ShowOptions) -> SessionSelection:
-    """Return the nodes that were asked for, before anything is counted off."""
-    if asked.at is not None:
-        return _ancestry(session, asked, asked.at)
+def _thread(session: Session, options: ShowOptions) -> SessionSelection:
+    """Return the selected thread, before its range is applied."""
+    if options.at is not None:
+        return _ancestry(session, options, options.at)
     tree = session.tree
-    view = SessionSelection(session, "whole", [], asked.only, gaps=Lineage(tree).gaps)
+    view = SessionSelection(session, "whole", [], options.only, gaps=Lineage(tree).gaps)
     tip = None
-    if asked.thread not in (None, "whole", "main"):
-        tip = find_record(tree, asked.thread or "")
+    if options.thread not in (None, "whole", "main"):
+        tip = find_record(tree, options.thread or "")
         view.subagent = session.sidechain_subagents.get(tip.uuid) if tip.is_sidechain else None
-    if asked.context:
+    if options.context:
         view.name, view.context = "context", context_of(tree, session.records, tip)
         view.nodes = view.context.nodes
         view.kept = list(view.context.digest.kept) if view.context.digest else []
     elif tip is not None:
         view.name, view.nodes = "thread", whole_thread(tree, tip)
-    elif asked.thread == "main":
+    elif options.thread == "main":
         view.name, view.nodes = "main", session.thread
-    elif asked.prompts and asked.thread is None:
+    elif options.prompts and options.thread is None:
         view.nodes = tree.prompts
     else:
         view.nodes = session.whole_thread
     return view
 
 
-def _ancestry(session: Session, asked: ShowOptions, at: str) -> SessionSelection:
-    """Return what leads to a record, in the log in which it stands."""
+def _ancestry(session: Session, options: ShowOptions, at: str) -> SessionSelection:
+    """Return the ancestors of a record, in its log."""
     subagent, tree, node = _where(session, at)
     lineage = Lineage(tree)
-    up = lineage.ancestry(node, depth=asked.depth)
+    up = lineage.ancestry(node, depth=options.depth)
     gone_over = {gap.node.uuid for gap in up.gaps}
     return SessionSelection(
         session,
         "ancestry",
         with_parallel(tree, up.nodes),
-        asked.only,
+        options.only,
         gaps={uuid: gap for uuid, gap in lineage.gaps.items() if uuid in gone_over},
         earlier=None if up.is_cut else 0,
         subagent=subagent,
@@ -381,7 +381,7 @@ def _ancestry(session: Session, asked: ShowOptions, at: str) -> SessionSelection
 
 
 def _where(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
-    """Find the record whose uuid begins with *text*: in the main log, else in a subagent's."""
+    """Return the record whose uuid begins with *text*, in the main log or a subagent's."""
     try:
         node = find_record(session.tree, text)
     except NotFound:
@@ -398,10 +398,10 @@ def _where(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
 
 
 def _end(session: Session, last: int) -> SessionSelection:
-    """Return the last steps in the log's order, and whether there are others before them.
+    """Return the last steps in the order of the log, and whether there are earlier ones.
 
-    Logs end in notes of the program that show nothing, titles and modes, any number of them: what
-    is counted are steps, and as much is read as they take.
+    Logs end with any number of notes, such as titles and modes, so more and more is read until
+    there are enough steps.
     """
     view = SessionSelection(session, "end", None, EVERYTHING)
     wanted = _NOTES + 4 * last
@@ -433,7 +433,7 @@ def _last_records(session: Session, count: int) -> list[Record]:
 
 
 class CallRow(Struct, kw_only=True):
-    """A tool was asked."""
+    """A call of a tool."""
 
     id: str
     name: str
@@ -441,7 +441,7 @@ class CallRow(Struct, kw_only=True):
 
 
 class ResultRow(Struct, kw_only=True):
-    """A tool answered the call of that id."""
+    """The result of the call with that id."""
 
     call: str
     text: str
@@ -452,7 +452,7 @@ class RecordRow(Struct, kw_only=True):
     """A record of the session."""
 
     number: int | None
-    """The number of the step that it begins; null if it begins none, or nobody has counted."""
+    """The number of the step that it begins; null if it begins none, or if unknown."""
     uuid: str | None
     parent: str | None
     type: str
@@ -465,11 +465,11 @@ class RecordRow(Struct, kw_only=True):
     calls: list[CallRow]
     results: list[ResultRow]
     other_blocks: list[str]
-    """The types of the blocks that are none of these, such as images."""
+    """The types of other blocks, such as images."""
 
 
 class ContextRow(Struct, kw_only=True):
-    """What stands for the records before a context."""
+    """The summary of the records before a context."""
 
     kind: DigestKind
     text: str
@@ -484,7 +484,7 @@ class ContextRow(Struct, kw_only=True):
 
 
 class GapRow(Struct, kw_only=True):
-    """A record whose parent is not the one it names."""
+    """A record whose parent is missing or invalid."""
 
     record: str
     named: str
@@ -493,7 +493,7 @@ class GapRow(Struct, kw_only=True):
 
 
 class SubagentShown(Struct, kw_only=True):
-    """A subagent, the call that made it, and what it did."""
+    """A subagent, the call that started it, and its records."""
 
     id: str
     kind: str | None
@@ -503,7 +503,7 @@ class SubagentShown(Struct, kw_only=True):
 
 
 class BranchRow(Struct, kw_only=True):
-    """A thread that says something of its own."""
+    """A branch of the conversation."""
 
     tip: str
     at: datetime | None
@@ -511,10 +511,10 @@ class BranchRow(Struct, kw_only=True):
     is_subagent: bool
     steps: int
     own_steps: int
-    """Prompts, responses and results; and those that stand in no branch before it."""
+    """Prompts, responses and results; and those that are in no earlier branch."""
     parting: str | None
     first_said: str | None
-    """The first prompt that stands in no branch before it."""
+    """The first prompt that is in no earlier branch."""
 
 
 class ShowDocument(Struct, kw_only=True):
@@ -523,12 +523,12 @@ class ShowDocument(Struct, kw_only=True):
     session: str
     view: ViewName | None = None
     subagent: str | None = None
-    """The subagent in whose log the records stand; null for the main log."""
+    """The subagent whose log contains the records; null for the main log."""
     records: list[RecordRow] = field(default_factory=list)
     earlier: int | None = 0
-    """How many steps were left out before these; null if nobody has counted."""
+    """The number of earlier steps; null if unknown."""
     next: int | None = None
-    """The number of the step that follows, for --range; null if none does."""
+    """The number of the next step, or null."""
     total: int | None = None
     context: ContextRow | None = None
     gaps: list[GapRow] = field(default_factory=list)
@@ -537,7 +537,7 @@ class ShowDocument(Struct, kw_only=True):
 
 
 def document_of(view: SessionSelection, *, subagents: bool, thinking: bool) -> ShowDocument:
-    """Return a view as a document."""
+    """Return a selection as it is printed."""
     kept = list(_rows(view.kept_pairs(), view, thinking=thinking))
     return ShowDocument(
         session=view.session.id,
@@ -558,7 +558,7 @@ def document_of(view: SessionSelection, *, subagents: bool, thinking: bool) -> S
 
 
 def branches_document(session: Session) -> ShowDocument:
-    """Return the branches of a session as a document."""
+    """Return the branches of a session as they are printed."""
     found = branches_of(session.tree)
     firsts = {branch.tip.uuid: branch.own_prompts[0] for branch in found if branch.own_prompts}
     said = {

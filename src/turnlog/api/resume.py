@@ -39,18 +39,18 @@ PROGRAM = "claude"
 
 
 class Hindrance(StrEnum):
-    """Why Claude Code could not go on with a session as things are."""
+    """Why Claude Code cannot resume a session."""
 
-    NO_DIRECTORY = "no_directory"  # No record says in which directory it worked.
+    NO_DIRECTORY = "no_directory"  # No record has a working directory.
     DIRECTORY_GONE = "directory_gone"
     ELSEWHERE = "elsewhere"  # The log is not where Claude Code looks for it.
     RUNNING = "running"  # A process has it open.
-    SUBAGENTS = "subagents"  # The log is a subagent's alone, and no list tells of it.
+    SUBAGENTS = "subagents"  # Only the log of a subagent.
     NO_PROGRAM = "no_program"  # Claude Code is not on the PATH.
 
 
 class Obstacle(Struct, frozen=True, kw_only=True):
-    """One thing that stands in the way, and the way round it."""
+    """A reason why a session cannot be resumed, and what to do."""
 
     kind: Hindrance
     message: str
@@ -58,13 +58,13 @@ class Obstacle(Struct, frozen=True, kw_only=True):
 
 
 class Resumption(Struct, frozen=True, kw_only=True):
-    """How to go on with a session; nothing stands in the way if *obstacles* is empty."""
+    """How to resume a session; it is possible if *obstacles* is empty."""
 
     id: str
     directory: str | None
     command: list[str]
     line: str
-    """The same for a shell, with the way to the directory."""
+    """The command for a shell, with the directory."""
     expected: str | None
     """Where Claude Code will look for the log."""
     path: str
@@ -72,7 +72,7 @@ class Resumption(Struct, frozen=True, kw_only=True):
 
 
 class ResumeDocument(Struct, kw_only=True):
-    """What `turnlog resume --json` prints: the sessions to choose from, or how to go on."""
+    """What `turnlog resume --json` prints: the sessions to choose from, or how to resume one."""
 
     sessions: list[RecentSession]
     next: int | None
@@ -89,7 +89,7 @@ def bring_back(homes: Sequence[Home], name: str) -> tuple[Session, str | None]:
 
 
 def resumption(session: Session) -> Resumption:
-    """Find out how to go on with *session*, and what stands in the way."""
+    """Return how to resume *session*, and what prevents it."""
     path = session.path
     found = session.summary if session.layout == "dated" else read_head_tail(path).summary
     directory = _directory(session, found.cwd)
@@ -110,10 +110,10 @@ def resumption(session: Session) -> Resumption:
 
 
 def _directory(session: Session, first: str | None) -> str | None:
-    """Return where the session belongs: of the directories it worked in, the one it is filed under.
+    """Return the working directory that the path of the log is derived from.
 
-    Claude Code files a session under the directory that it began in, and an agent may go elsewhere
-    before it says a word.
+    That is where Claude Code was started; the agent may change the directory before its first
+    record.
     """
     log = session.main_logs[-1]
     if first is None or log.layout != "claude" or log.project_key is None:
@@ -131,7 +131,7 @@ def _directory(session: Session, first: str | None) -> str | None:
 
 
 def _quoted(directory: str) -> str:
-    """Quote a path for a shell; what a terminal would obey is written as an escape."""
+    """Quote a path for a shell, with escapes for control characters."""
     if directory.startswith("-"):
         directory = f"./{directory}"
     if directory.isprintable():
@@ -153,12 +153,12 @@ def _expected(session_id: str, directory: str) -> str | None:
     """Return where Claude Code, started in *directory*, looks for the session's log."""
     try:
         return str(claude_log(_claude_home(), directory, session_id))
-    except ValueError:  # An id that Claude Code would not take, or a path that cannot be.
+    except ValueError:  # An id or a path that Claude Code does not accept.
         return None
 
 
 def _claude_home() -> str:
-    """Return which home Claude Code itself uses; it takes a list of homes for one name."""
+    """Return the home that Claude Code uses: to it, a list of homes is one name."""
     setting = os.environ.get("CLAUDE_CONFIG_DIR", "")
     return unicodedata.normalize("NFC", setting) if setting else os.path.expanduser("~/.claude")
 
@@ -215,7 +215,7 @@ def _obstacles(session: Session, directory: str | None, expected: str | None) ->
 
 
 def _copying(session: Session) -> list[str]:
-    """Return the command that makes a copy of the session where Claude Code looks."""
+    """Return the command that copies the session to where Claude Code looks."""
     log = session.main_logs[-1]
     how = ["fork"] if log.layout == "claude" else ["convert", "--to", "claude"]
     return ["turnlog", *how, session.id, "--home", os.fspath(log.home), "--into", _claude_home()]
@@ -226,7 +226,7 @@ def _is_same(path: Path, expected: str) -> bool:
     there = Path(expected)
     if os.path.realpath(path) == os.path.realpath(there):
         return True
-    # Long keys end in a hash that builds make differently; Claude Code looks for both.
+    # Builds differ in the hash of long keys; Claude Code looks for both.
     return (
         path.name == there.name
         and os.path.realpath(path.parent.parent) == os.path.realpath(there.parent.parent)
@@ -248,5 +248,5 @@ def _running(session: Session) -> list[Obstacle]:
 
 
 def _text(value: str | None) -> str | None:
-    """Give text that a JSON document can hold; directories may be any bytes."""
+    """Return text that JSON can hold; directories may be any bytes."""
     return value if value is None else value.encode("utf-8", "replace").decode()

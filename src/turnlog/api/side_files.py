@@ -238,14 +238,14 @@ def _task_row(task: Task) -> TaskRow:
 
 
 class PlanSession(Struct, kw_only=True):
-    """A session that a plan seems to belong to, and what hints at it: path, content or slug."""
+    """A session that a plan may belong to, and the evidence: path, content or slug."""
 
     id: str
     hint: str
 
 
 class PlanVersionRow(Struct, kw_only=True):
-    """One text that a plan had; *text* is null in a list of plans."""
+    """A version of a plan; *text* is null in a list of plans."""
 
     sha256: str
     title: str | None
@@ -257,7 +257,7 @@ class PlanVersionRow(Struct, kw_only=True):
 
 
 class PlanRow(Struct, kw_only=True):
-    """A plan, its versions, oldest first, and its sessions. No *path*: the file is gone."""
+    """A plan, its versions, oldest first, and its sessions; *path* is null if the file is gone."""
 
     name: str | None
     title: str | None
@@ -397,7 +397,7 @@ class PastedRow(Struct, kw_only=True):
 
 
 class PromptRow(Struct, kw_only=True):
-    """One prompt as it was typed."""
+    """A prompt as it was typed."""
 
     text: str
     at: datetime | None
@@ -466,7 +466,7 @@ def _prompt_row(prompt: Prompt) -> PromptRow:
 
 
 class EditRow(Struct, kw_only=True):
-    """A call that wrote a file; *record* is the one that holds its result."""
+    """A call that wrote a file; *record* contains its result."""
 
     tool: str
     record: str | None
@@ -477,7 +477,7 @@ class EditRow(Struct, kw_only=True):
 
 
 class DiffRow(Struct, kw_only=True):
-    """How two versions of a file differ, or what each edit changed where none were kept."""
+    """The diff of two versions of a file, or of its edits if no versions were kept."""
 
     text: str
     added: int
@@ -486,7 +486,7 @@ class DiffRow(Struct, kw_only=True):
 
 
 class TouchedFileRow(Struct, kw_only=True):
-    """A file that a session touched. *version* is the one it had at the message asked for."""
+    """A file that a session touched. *version* is the one at the given message."""
 
     path: str
     shown: str
@@ -505,10 +505,10 @@ class FilesDocument(Struct, kw_only=True):
     project: str | None
     files: list[TouchedFileRow]
     strays: list[Version]
-    """Kept versions that no record speaks of."""
+    """Kept versions without a record."""
     restored: list[RestoredVersion]
     odd: int
-    """Snapshot records of a shape nobody expects."""
+    """Snapshot records of an unknown shape."""
     next: int | None = None
 
 

@@ -105,9 +105,9 @@ class ConvertDocument(Struct, kw_only=True):
     """The id of the session that was copied."""
     records: int
     rewritten: int
-    """Records that were told in another dialect; each keeps what it was."""
+    """Records translated into another dialect; each contains its original."""
     damage: int
-    """Ranges of the source that hold no record, and were left behind."""
+    """Damaged ranges of the source, which were not copied."""
     subagents: int
 
 
