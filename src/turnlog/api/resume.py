@@ -1,11 +1,10 @@
-"""How to resume a session in Claude Code, and what prevents it."""
+"""How to resume a session in its agent, and what prevents it."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import shutil
-import unicodedata
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +14,8 @@ from msgspec import Struct
 from turnlog.api.homes import Home
 from turnlog.api.session import KeptSession
 from turnlog.catalog.recent import RecentSession, RecentSessions, recent_sessions
-from turnlog.formats import claude_log, key_of, same_project_key
+from turnlog.formats import Format
+from turnlog.formats.claude_code.format import CLAUDE_CODE
 from turnlog.records.record import Linked
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import read_head_tail
@@ -35,18 +35,18 @@ __all__ = [
     "resumption",
 ]
 
-PROGRAM = "claude"
+PROGRAM = CLAUDE_CODE.program
 
 
 class Hindrance(StrEnum):
-    """Why Claude Code cannot resume a session."""
+    """Why the agent cannot resume a session."""
 
     NO_DIRECTORY = "no_directory"  # No record has a working directory.
     DIRECTORY_GONE = "directory_gone"
-    ELSEWHERE = "elsewhere"  # The log is not where Claude Code looks for it.
+    ELSEWHERE = "elsewhere"  # The log is not where the agent looks for it.
     RUNNING = "running"  # A process has it open.
     SUBAGENTS = "subagents"  # Only the log of a subagent.
-    NO_PROGRAM = "no_program"  # Claude Code is not on the PATH.
+    NO_PROGRAM = "no_program"  # The agent's program is not on the PATH.
 
 
 class Obstacle(Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class Resumption(Struct, frozen=True, kw_only=True):
     line: str
     """The command for a shell, with the directory."""
     expected: str | None
-    """Where Claude Code will look for the log."""
+    """Where the agent will look for the log."""
     path: str
     obstacles: list[Obstacle]
 
@@ -82,8 +82,8 @@ class ResumeDocument(Struct, kw_only=True):
 def bring_back(homes: Sequence[Home], name: str) -> tuple[Session, str | None]:
     """Return a session, and the path it was restored to if it was archived or gone."""
     session = KeptSession.find(homes, name)
-    is_claudes = bool(session.main_logs) and session.layout == "claude"
-    if is_claudes and (session.is_archived or not session.is_at_home):
+    is_agents = bool(session.main_logs) and session.format.agent is not None
+    if is_agents and (session.is_archived or not session.is_at_home):
         return session, session.unarchive().path
     return session, None
 
@@ -91,10 +91,12 @@ def bring_back(homes: Sequence[Home], name: str) -> tuple[Session, str | None]:
 def resumption(session: Session) -> Resumption:
     """Return how to resume *session*, and what prevents it."""
     path = session.path
-    found = session.summary if session.layout == "dated" else read_head_tail(path).summary
+    form = _agents_format(session)
+    is_shared = session.format.shares_logs
+    found = session.summary if is_shared else read_head_tail(path).summary
     directory = _directory(session, found.cwd)
-    expected = _expected(session.id, directory) if directory else None
-    command = [PROGRAM, "--resume", session.id]
+    expected = _expected(form, session.id, directory) if directory else None
+    command = form.resume_command(session.id) or []
     line = shlex.join(command)
     if directory is not None:
         line = f"cd {_quoted(directory)} && {line}"
@@ -105,7 +107,10 @@ def resumption(session: Session) -> Resumption:
         line=line,
         expected=_text(expected),
         path=str(path),
-        obstacles=[*_not_listed(session, found), *_obstacles(session, directory, expected)],
+        obstacles=[
+            *_not_listed(session, found),
+            *_obstacles(session, command, directory, expected),
+        ],
     )
 
 
@@ -116,15 +121,13 @@ def _directory(session: Session, first: str | None) -> str | None:
     record.
     """
     log = session.main_logs[-1]
-    if first is None or log.layout != "claude" or log.project_key is None:
+    if first is None or log.format.is_filed_under(log, first):
         return first
     seen = {first}
-    if same_project_key(_key(first), log.project_key):
-        return first
     for item in session.items():
         cwd = item.record.cwd if isinstance(item.record, Linked) else None
         if cwd is not None and cwd not in seen:
-            if same_project_key(_key(cwd), log.project_key):
+            if log.format.is_filed_under(log, cwd):
                 return cwd
             seen.add(cwd)
     return first
@@ -145,22 +148,17 @@ def _quoted(directory: str) -> str:
     return f"$'{''.join(parts)}'"
 
 
-def _key(directory: str) -> str:
-    return key_of(unicodedata.normalize("NFC", directory))
+def _agents_format(session: Session) -> Format:
+    """Return the format to resume in: the session's, or Claude Code's, to which it is converted."""
+    return session.format if session.format.agent is not None else CLAUDE_CODE
 
 
-def _expected(session_id: str, directory: str) -> str | None:
-    """Return where Claude Code, started in *directory*, looks for the session's log."""
+def _expected(form: Format, session_id: str, directory: str) -> str | None:
+    """Return where the agent, started in *directory*, looks for the session's log."""
     try:
-        return str(claude_log(_claude_home(), directory, session_id))
-    except ValueError:  # An id or a path that Claude Code does not accept.
+        return str(form.new_log(form.own_home() or "", directory, session_id))
+    except ValueError:  # An id that the agent would reject, or an impossible path.
         return None
-
-
-def _claude_home() -> str:
-    """Return the home that Claude Code uses: to it, a list of homes is one name."""
-    setting = os.environ.get("CLAUDE_CONFIG_DIR", "")
-    return unicodedata.normalize("NFC", setting) if setting else os.path.expanduser("~/.claude")
 
 
 def _not_listed(session: Session, found: SessionSummary) -> list[Obstacle]:
@@ -175,7 +173,9 @@ def _not_listed(session: Session, found: SessionSummary) -> list[Obstacle]:
     ]
 
 
-def _obstacles(session: Session, directory: str | None, expected: str | None) -> list[Obstacle]:
+def _obstacles(
+    session: Session, command: list[str], directory: str | None, expected: str | None
+) -> list[Obstacle]:
     found: list[Obstacle] = []
     short = session.id if len(session.id) < 9 else session.id[:8]
     if directory is None:
@@ -183,7 +183,7 @@ def _obstacles(session: Session, directory: str | None, expected: str | None) ->
             Obstacle(
                 kind=Hindrance.NO_DIRECTORY,
                 message=f"no record of session {short} says in which directory it worked",
-                hint=f"go to the directory yourself, then: {PROGRAM} --resume {session.id}",
+                hint=f"go to the directory yourself, then: {shlex.join(command)}",
             )
         )
     elif not os.path.isdir(directory):
@@ -194,44 +194,33 @@ def _obstacles(session: Session, directory: str | None, expected: str | None) ->
                 hint="make it again, or clone the project there, and try once more",
             )
         )
-    if expected is None or not _is_same(session.path, expected):
+    form = _agents_format(session)
+    if not form.is_found_at(session.path, Path(expected) if expected else None):
         found.append(
             Obstacle(
                 kind=Hindrance.ELSEWHERE,
-                message=f"Claude Code will not find it: its log is {session.path}",
+                message=f"{form.agent} will not find it: its log is {session.path}",
                 hint=f"a copy that it finds: {shlex.join(_copying(session))}",
             )
         )
     found += _running(session)
-    if shutil.which(PROGRAM) is None:
+    if shutil.which(command[0]) is None:
         found.append(
             Obstacle(
                 kind=Hindrance.NO_PROGRAM,
-                message=f"{PROGRAM} is not on the PATH",
-                hint="install Claude Code, or add its directory to the PATH",
+                message=f"{command[0]} is not on the PATH",
+                hint=f"install {form.agent}, or add its directory to the PATH",
             )
         )
     return found
 
 
 def _copying(session: Session) -> list[str]:
-    """Return the command that copies the session to where Claude Code looks."""
-    log = session.main_logs[-1]
-    how = ["fork"] if log.layout == "claude" else ["convert", "--to", "claude"]
-    return ["turnlog", *how, session.id, "--home", os.fspath(log.home), "--into", _claude_home()]
-
-
-def _is_same(path: Path, expected: str) -> bool:
-    """Return whether the log at *path* is the one that Claude Code would open as *expected*."""
-    there = Path(expected)
-    if os.path.realpath(path) == os.path.realpath(there):
-        return True
-    # Builds differ in the hash of long keys; Claude Code looks for both.
-    return (
-        path.name == there.name
-        and os.path.realpath(path.parent.parent) == os.path.realpath(there.parent.parent)
-        and same_project_key(path.parent.name, there.parent.name)
-    )
+    """Return the command that copies the session to where its agent looks."""
+    log, form = session.main_logs[-1], _agents_format(session)
+    how = ["fork"] if log.format is form else ["convert", "--to", form.name]
+    into = ["--into", form.own_home() or ""]
+    return ["turnlog", *how, session.id, "--home", os.fspath(log.home), *into]
 
 
 def _running(session: Session) -> list[Obstacle]:

@@ -74,9 +74,12 @@ class ProcessFile(NamedTuple):
     path: Path
     session_id: str
     pid: int
-    started: str | None
+    started: str | None = None
     """When the process started, as the system counts; None if unknown."""
-    status: str | None
+    status: str | None = None
+    status_at: dt.datetime | None = None
+    waiting_for: str | None = None
+    cwd: str | None = None
 
 
 class CleanupPeriod(Struct, kw_only=True, frozen=True):
@@ -201,6 +204,17 @@ class Format:
     def own_home(self) -> str | None:
         """Return the home that the agent itself uses, started from here."""
         return None
+
+    def is_filed_under(self, log: LogFile, directory: str) -> bool:
+        """Return whether the agent finds *log* when it is started in *directory*."""
+        return True
+
+    def is_found_at(self, path: Path, expected: Path | None) -> bool:
+        """Return whether the agent finds the log at *path*; it would put a new one at *expected*.
+
+        *expected* is None if no log could be there.
+        """
+        return expected is not None and os.path.realpath(path) == os.path.realpath(expected)
 
     def resume_command(self, session_id: str) -> list[str] | None:
         """Return the command that continues a session; None if there is none."""

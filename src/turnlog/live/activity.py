@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
@@ -213,7 +212,7 @@ class LogEnd:
 
 
 class Program(Struct, frozen=True):
-    """Fields of Claude Code's process file that `Running` lacks."""
+    """An agent's process, and what it says about itself."""
 
     running: Running
     home: Home
@@ -228,39 +227,20 @@ class Program(Struct, frozen=True):
 
 
 def programs(homes: Iterable[Home]) -> dict[str, Program]:
-    """Return the Claude Code process of each session, a live one if there are several."""
+    """Return the process of each session, a live one if there are several."""
     by_session: dict[str, Program] = {}
     for home in homes:
         for running in agent_processes(home):
             if running.session_id not in by_session or running.is_alive:
-                by_session[running.session_id] = _program(running, home)
+                by_session[running.session_id] = Program(
+                    running,
+                    home,
+                    cwd=_shortened(running.cwd),
+                    waiting_for=_shortened(running.waiting_for),
+                    status_at=running.status_at,
+                )
     return by_session
 
 
-def _program(running: Running, home: Home) -> Program:
-    try:
-        fields: Any = msgspec.json.decode(running.path.read_bytes())
-    except (OSError, ValueError, RecursionError):  # It was replaced meanwhile.
-        fields = {}
-    fields = fields if isinstance(fields, dict) else {}
-    return Program(
-        running,
-        home,
-        cwd=_text(fields.get("cwd")),
-        waiting_for=_text(fields.get("waitingFor")),
-        status_at=_instant(fields.get("statusUpdatedAt")),
-    )
-
-
-def _text(value: Any) -> str | None:
-    return value[:_TEXT_LENGTH] if isinstance(value, str) and value else None
-
-
-def _instant(value: Any) -> datetime | None:
-    """Return the time of milliseconds since 1970, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return datetime.fromtimestamp(value / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
+def _shortened(text: str | None) -> str | None:
+    return text[:_TEXT_LENGTH] if text else None

@@ -30,7 +30,7 @@ from turnlog.costs.statusline import compute_figures
 from turnlog.costs.statusline_figures import window_of
 from turnlog.costs.usage import IndexSource
 from turnlog.errors import TurnlogError
-from turnlog.formats import Home, claude_log, read_name, subagent_logs_near
+from turnlog.formats import Home, format_named, read_name, subagent_logs_near
 from turnlog.formats.projects import is_within
 from turnlog.formats.supported import SHARED_LAYOUTS
 from turnlog.index.connection import Index, open_fresh
@@ -292,7 +292,8 @@ class Live:
             return self._bare[session_id]
         row = _Row(id=session_id, home=str(program.home.path), path="", project=program.cwd)
         try:
-            row.path = str(claude_log(program.home.path, program.cwd or "/", session_id))
+            form = format_named(program.running.layout)
+            row.path = str(form.new_log(program.home, program.cwd or "/", session_id))
             summary = read_head_tail(row.path).summary
         except (OSError, ValueError, TurnlogError):
             return row  # Nothing has been written yet.

@@ -206,6 +206,11 @@ class Running(Struct, frozen=True):
     status: str | None
     is_alive: bool
     path: Path
+    layout: str
+    """The format of the session."""
+    status_at: datetime | None = None
+    waiting_for: str | None = None
+    cwd: str | None = None
 
     @property
     def doing(self) -> str:
@@ -233,12 +238,20 @@ def agent_processes(home: "Home", *, problems: "list[Problem] | None" = None) ->
     """
     from turnlog.formats import FORMATS  # noqa: PLC0415 - Nor does it look for programs.
 
-    files = (file for each in FORMATS for file in each.processes(home, problems))
     return [
         Running(
-            file.session_id, file.pid, file.status, _is_the_same(file.pid, file.started), file.path
+            session_id=file.session_id,
+            pid=file.pid,
+            status=file.status,
+            is_alive=_is_the_same(file.pid, file.started),
+            path=file.path,
+            layout=each.name,
+            status_at=file.status_at,
+            waiting_for=file.waiting_for,
+            cwd=file.cwd,
         )
-        for file in files
+        for each in FORMATS
+        for file in each.processes(home, problems)
     ]
 
 

@@ -15,12 +15,13 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from turnlog.formats.claude_code.paths import claude_log
+from turnlog.formats.claude_code.paths import claude_log, key_of, same_project_key
 from turnlog.formats.format import HOME, CleanupPeriod, LogPerSession, Place, ProcessFile, SideFiles
 from turnlog.formats.homes import Home
 from turnlog.formats.ids import is_session_id
@@ -125,7 +126,6 @@ class ClaudeCode(LogPerSession):
             try:
                 content: Any = msgspec.json.decode(path.read_bytes())
                 session_id, pid = content["sessionId"], int(content.get("pid", path.stem))
-                started, status = content.get("procStart"), content.get("status")
             except FileNotFoundError:
                 continue  # The program ended just now.
             except OSError as error:
@@ -135,12 +135,16 @@ class ClaudeCode(LogPerSession):
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue
             if isinstance(session_id, str):
+                started = content.get("procStart")
                 yield ProcessFile(
                     path,
                     session_id,
                     pid,
-                    None if started is None else str(started),
-                    status if isinstance(status, str) else None,
+                    started=None if started is None else str(started),
+                    status=_text(content.get("status")),
+                    status_at=_instant(content.get("statusUpdatedAt")),
+                    waiting_for=_text(content.get("waitingFor")),
+                    cwd=_text(content.get("cwd")),
                 )
 
     def cleanup_period(self, home: Home) -> CleanupPeriod | None:
@@ -175,6 +179,19 @@ class ClaudeCode(LogPerSession):
         setting = os.environ.get("CLAUDE_CONFIG_DIR", "")
         return unicodedata.normalize("NFC", setting) if setting else os.path.expanduser("~/.claude")
 
+    def is_filed_under(self, log: LogFile, directory: str) -> bool:
+        key = key_of(unicodedata.normalize("NFC", directory))
+        return log.project_key is None or same_project_key(key, log.project_key)
+
+    def is_found_at(self, path: Path, expected: Path | None) -> bool:
+        # Long keys end in a hash that builds make differently; Claude Code looks for both.
+        return super().is_found_at(path, expected) or (
+            expected is not None
+            and path.name == expected.name
+            and super().is_found_at(path.parent.parent, expected.parent.parent)
+            and same_project_key(path.parent.name, expected.parent.name)
+        )
+
     def resume_command(self, session_id: str) -> list[str]:
         return [self.program, "--resume", session_id]
 
@@ -199,6 +216,20 @@ def process_files(home: Home, walk: DirectoryWalk) -> list[Path]:
     files = (item for item in items if item.kind == "file")
     paths = [Path(item.path) for item in files if pattern.fullmatch(f"sessions/{item.name}")]
     return sorted(paths, key=lambda path: (len(path.stem), path.stem))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _instant(value: Any) -> datetime | None:
+    """Read milliseconds since 1970."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return datetime.fromtimestamp(value / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def _is_todos_of(session_id: str, name: str) -> bool:
