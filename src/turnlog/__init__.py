@@ -142,7 +142,11 @@ if TYPE_CHECKING:
 
 # Where each public name is defined; tests/test_house.py keeps it equal to the imports above.
 _HOMES: dict[str, tuple[str, ...]] = {
-    "turnlog.api.async_store": ("AsyncSession", "AsyncStore", "aopen"),
+    "turnlog.api.async_store": (
+        "AsyncSession",
+        "AsyncStore",
+        "aopen",
+    ),
     "turnlog.api.costs": (
         "BlockLedger",
         "BudgetReport",
@@ -156,13 +160,32 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.api.index": ("RefreshResult",),
     "turnlog.api.insights": ("Insights",),
     "turnlog.api.keep": ("KeepRun",),
-    "turnlog.api.query": ("QueryDocument", "SqlDocument"),
-    "turnlog.api.restore": ("Archived", "Restored", "Unarchived"),
-    "turnlog.api.search": ("Hit", "SearchDocument"),
+    "turnlog.api.query": (
+        "QueryDocument",
+        "SqlDocument",
+    ),
+    "turnlog.api.restore": (
+        "Archived",
+        "Restored",
+        "Unarchived",
+    ),
+    "turnlog.api.search": (
+        "Hit",
+        "SearchDocument",
+    ),
     "turnlog.api.session": ("KeptSession",),
-    "turnlog.api.sessions": ("IndexedSession", "SessionRow"),
-    "turnlog.api.store": ("Store", "open"),
-    "turnlog.api.trash": ("Deletion", "RetentionReport"),
+    "turnlog.api.sessions": (
+        "IndexedSession",
+        "SessionRow",
+    ),
+    "turnlog.api.store": (
+        "Store",
+        "open",
+    ),
+    "turnlog.api.trash": (
+        "Deletion",
+        "RetentionReport",
+    ),
     "turnlog.errors": (
         "AmbiguousSession",
         "BrokenCopy",
@@ -187,11 +210,28 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "WriteFailed",
     ),
     "turnlog.formats.flat.registry": ("Reindexed",),
-    "turnlog.pricing.cost": ("Prices", "cost", "load_prices"),
+    "turnlog.pricing.cost": (
+        "Prices",
+        "cost",
+        "load_prices",
+    ),
     "turnlog.pricing.rates": ("Unpriced",),
-    "turnlog.records.codec": ("Envelope", "decode", "decode_envelope", "encode"),
-    "turnlog.records.damage": ("Damage", "Reason"),
-    "turnlog.records.meaning": ("Author", "Meaning", "author_of", "meaning_of"),
+    "turnlog.records.codec": (
+        "Envelope",
+        "decode",
+        "decode_envelope",
+        "encode",
+    ),
+    "turnlog.records.damage": (
+        "Damage",
+        "Reason",
+    ),
+    "turnlog.records.meaning": (
+        "Author",
+        "Meaning",
+        "author_of",
+        "meaning_of",
+    ),
     "turnlog.records.record": (
         "Assistant",
         "Attachment",
@@ -211,25 +251,58 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "turnlog.records.usage": ("Usage",),
     "turnlog.sessions": ("build",),
-    "turnlog.sessions.convert.convert": ("Converted", "convert"),
+    "turnlog.sessions.convert.convert": (
+        "Converted",
+        "convert",
+    ),
     "turnlog.sessions.metadata": ("Metadata",),
     "turnlog.sessions.reading.follow": ("FollowedItem",),
     "turnlog.sessions.reading.prompt_queue": ("QueuedPrompt",),
     "turnlog.sessions.reading.ranges": ("replay",),
     "turnlog.sessions.recover": ("Recovery",),
     "turnlog.sessions.recover_undo": ("UndoneRecovery",),
-    "turnlog.sessions.session": ("Session", "Turn"),
-    "turnlog.sessions.state": ("Running", "State"),
+    "turnlog.sessions.session": (
+        "Session",
+        "Turn",
+    ),
+    "turnlog.sessions.state": (
+        "Running",
+        "State",
+    ),
     "turnlog.sessions.totals": ("SessionTotals",),
     "turnlog.sessions.writing.buffered": ("BufferedSession",),
     "turnlog.sessions.writing.fork": ("fork",),
     "turnlog.sessions.writing.streaming": ("StreamedMessage",),
     "turnlog.sessions.writing.writer": ("SessionWriter",),
-    "turnlog.storage.buffered_writer": ("BufferedLog", "open_log"),
-    "turnlog.storage.reader": ("Pending", "Placed", "Reader", "read_log", "read_range", "scan_log"),
-    "turnlog.storage.repair": ("Finding", "Repair", "Validation", "repair", "validate"),
-    "turnlog.storage.tail": ("Restart", "follow_log", "read_last"),
-    "turnlog.storage.writer": ("Appended", "LogWriter", "News"),
+    "turnlog.storage.buffered_writer": (
+        "BufferedLog",
+        "open_log",
+    ),
+    "turnlog.storage.reader": (
+        "Pending",
+        "Placed",
+        "Reader",
+        "read_log",
+        "read_range",
+        "scan_log",
+    ),
+    "turnlog.storage.repair": (
+        "Finding",
+        "Repair",
+        "Validation",
+        "repair",
+        "validate",
+    ),
+    "turnlog.storage.tail": (
+        "Restart",
+        "follow_log",
+        "read_last",
+    ),
+    "turnlog.storage.writer": (
+        "Appended",
+        "LogWriter",
+        "News",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

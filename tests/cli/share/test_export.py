@@ -21,7 +21,7 @@ from export.pages import ID, assert_inert, home_of
 from sessions.trees import answer, call, record
 from turnlog.cli.app import run
 from turnlog.export.conversation import ConversationDocument
-from turnlog.export.html.session_style import SCRIPT
+from turnlog.export.html.session_page import SCRIPT
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
 OTHER = "88888888-eeee-4eee-8eee-888888888888"

@@ -10,7 +10,7 @@ from export import hostile
 from export.pages import ID, assert_inert, home_of, page_of
 from sessions.trees import answer, call, record
 from turnlog.export.html import markdown
-from turnlog.export.html.session_style import SCRIPT
+from turnlog.export.html.session_page import SCRIPT
 from turnlog.text import inert
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 60).decode()

@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from turnlog.export.html.page import Child, Fragment, element
+from turnlog.export.html.page import Child, Fragment, asset, element
 from turnlog.pricing.money import shown
 
 LEVELS: Final = 5
@@ -28,29 +28,7 @@ _USUAL_WIDTH: Final = 760
 _WIDE: Final = 640
 """Wider charts scroll on a phone instead of shrinking."""
 
-CHART_CSS: Final = """
-:root { --mark: #2f7dd1; --mark-2: #b8570b; --level-0: #eceff3; --level-1: #c6def5;
-  --level-2: #86b9ea; --level-3: #3f8bd8; --level-4: #12508f; }
-@media (prefers-color-scheme: dark) {
-  :root { --mark: #6cb2ff; --mark-2: #f0a35e; --level-0: #1c232c; --level-1: #17395c;
-    --level-2: #1f5c98; --level-3: #3d8ddb; --level-4: #9fd0ff; }
-}
-svg.chart { display: block; max-width: 100%; height: auto; overflow: visible; }
-svg.chart text { fill: var(--faint); font: 11px var(--sans); }
-svg.chart text.name { fill: var(--ink); font-size: 12px; }
-svg.chart text.value { fill: var(--ink); font-size: 12px; font-variant-numeric: tabular-nums; }
-svg.chart .mark { fill: var(--mark); }
-svg.chart .track { fill: var(--level-0); }
-svg.chart .rule { stroke: var(--line); stroke-width: 1; }
-svg.chart .line { fill: none; stroke: var(--mark); stroke-width: 2; stroke-linejoin: round; }
-svg.chart .area { fill: var(--mark); opacity: .14; }
-svg.chart .level-0 { fill: var(--level-0); } svg.chart .level-1 { fill: var(--level-1); }
-svg.chart .level-2 { fill: var(--level-2); } svg.chart .level-3 { fill: var(--level-3); }
-svg.chart .level-4 { fill: var(--level-4); }
-@media (max-width: 40rem) {  /* Otherwise the labels are illegible. */
-  .drawn { overflow-x: auto; } .drawn svg.wide { max-width: none; width: 36rem; }
-}
-"""
+CHART_CSS: Final = asset("charts.css")
 """The style of charts; a page with a chart needs it."""
 
 Shown = Callable[[float], str]

@@ -28,7 +28,7 @@ from turnlog.export.html.charts import (
     table,
     time,
 )
-from turnlog.export.html.page import Child, Fragment, element, page
+from turnlog.export.html.page import Child, Fragment, asset, element, page
 from turnlog.insights.cache import REASONS
 from turnlog.insights.groups import WEEKDAYS, DayRow
 from turnlog.insights.report import Insights
@@ -39,19 +39,7 @@ Clean = Callable[[str], str]
 _MANY_DAYS: Final = 400
 _MOST_BARS: Final = 10
 
-CSS: Final = """
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr));
-  gap: .7rem; margin: 1.4rem 0; }
-.card { background: var(--raised); border: 1px solid var(--line); border-radius: 8px;
-  padding: .7rem .9rem; }
-.card b { display: block; font-size: 1.45rem; line-height: 1.25;
-  font-variant-numeric: tabular-nums; }
-.card span { color: var(--faint); font-size: .85rem; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 0 2.5rem; }
-section > .faint { font-size: .87rem; }
-td.example { color: var(--faint); font-family: var(--mono); font-size: .8rem; }
-footer { margin-top: 3rem; color: var(--faint); font-size: .87rem; }
-"""
+CSS: Final = asset("insights.css")
 INSIGHTS_CSS: Final = CHART_CSS + CSS
 
 

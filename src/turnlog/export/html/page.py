@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from markupsafe import Markup
@@ -31,6 +32,15 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9:-]*")
 _FORBIDDEN: Final = re.compile(r"on.*|style|srcdoc|formaction|background|ping", re.IGNORECASE)
 _ADDRESSES: Final = frozenset({"href", "src", "action", "poster", "cite", "data", "xlink:href"})
 _SAFE_ADDRESS: Final = re.compile(r"#|https?://|mailto:|data:image/(?:png|jpeg|gif|webp);base64,")
+
+
+def asset(name: str) -> str:
+    """Return a style sheet or script of the pages."""
+    return "\n" + Path(__file__).with_name("assets").joinpath(name).read_text("utf-8")
+
+
+BASIC_CSS: Final = asset("page.css")
+"""The style of every page: colors for light and dark, fonts, tables."""
 
 
 class Fragment(Markup):
@@ -112,46 +122,6 @@ def page(
     end = Fragment(f"<script>{script}</script>") if script else None
     whole = element("html", element("head", head), element("body", body, end), lang=language)
     return f"<!doctype html>\n{whole}\n"
-
-
-BASIC_CSS: Final = """
-:root {
-  color-scheme: light dark;
-  --paper: #ffffff; --raised: #f6f7f9; --line: #dfe3e8; --ink: #1b1f24; --faint: #5d6772;
-  --accent: #0b6bcb; --good: #1a7f37; --bad: #c4321c; --warn: #9a6700;
-  --mono: ui-monospace, "SF Mono", "Cascadia Mono", Menlo, Consolas, monospace;
-  --sans: system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #0f1318; --raised: #171c23; --line: #2b333d; --ink: #e4e8ed; --faint: #98a3af;
-    --accent: #6cb2ff; --good: #57c878; --bad: #ff8a76; --warn: #e3b341;
-  }
-}
-* { box-sizing: border-box; }
-html { -webkit-text-size-adjust: 100%; }
-body {
-  margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 72rem;
-  background: var(--paper); color: var(--ink); font: 16px/1.55 var(--sans);
-}
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
-h2 { font-size: 1.25rem; margin: 2.6rem 0 .6rem; }
-h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
-p { margin: .4rem 0; }
-a { color: var(--accent); }
-code, pre { font-family: var(--mono); font-size: .92em; }
-pre { overflow-x: auto; padding: .8rem 1rem; background: var(--raised); border-radius: 6px; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; min-width: 9rem; }
-th { color: var(--faint); font-weight: 600; font-size: .85rem; overflow-wrap: normal; }
-td.number, th.number { text-align: right; min-width: 0; }
-td.number { white-space: nowrap; }
-.faint { color: var(--faint); }
-.scroll { overflow-x: auto; }
-@media print { body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; } }
-"""
-"""The style of every page: colors for light and dark, fonts, tables."""
 
 
 def _policy(style: str, script: str, forms: str) -> str:

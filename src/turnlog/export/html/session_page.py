@@ -34,8 +34,11 @@ from turnlog.export.conversation import (
     ToolCall,
 )
 from turnlog.export.html.markdown import Highlighter, language_of, prose
-from turnlog.export.html.page import Child, Fragment, element, joined, page
-from turnlog.export.html.session_style import CSS, SCRIPT
+from turnlog.export.html.page import Child, Fragment, asset, element, joined, page
+
+CSS: Final = asset("session.css")
+SCRIPT: Final = asset("session.js")
+"""Find, fold and hide. Without it everything is readable."""
 
 _PROSE: Final = frozenset({"Task", "Agent", "WebFetch", "ExitPlanMode", "WebSearch"})
 _SHORT: Final = 120

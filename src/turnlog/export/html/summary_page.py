@@ -30,7 +30,7 @@ from turnlog.export.html.insights_page import (
     span_of,
     spending,
 )
-from turnlog.export.html.page import Child, Fragment, element, page
+from turnlog.export.html.page import Child, Fragment, asset, element, page
 from turnlog.insights.report import Insights
 
 _MONTHS: Final = (
@@ -51,27 +51,7 @@ _KNOWN_TOOLS: Final = frozenset(
 _OTHER: Final = "others"
 _SHOWN: Final = 6
 
-CSS: Final = """
-body { max-width: 58rem; }
-.hero { padding: 2.2rem 0 1.2rem; }
-.hero .kicker { color: var(--accent); font-weight: 600; letter-spacing: .04em; }
-.hero h1 { font-size: clamp(2.4rem, 7vw, 4rem); letter-spacing: -.02em; }
-.hero p { color: var(--faint); font-size: 1.15rem; max-width: 40rem; }
-.numbers { display: grid; grid-template-columns: repeat(3, 1fr); gap: 1px;
-  background: var(--line); border: 1px solid var(--line); border-radius: 14px;
-  overflow: hidden; margin: 1rem 0 2.4rem; }
-@media (max-width: 34rem) { .numbers { grid-template-columns: repeat(2, 1fr); } }
-.numbers div { background: var(--paper); padding: 1.2rem 1.3rem; }
-.numbers b { display: block; font-size: 2rem; line-height: 1.15; letter-spacing: -.01em;
-  font-variant-numeric: tabular-nums; }
-.numbers span { color: var(--faint); }
-.panel { background: var(--raised); border-radius: 14px; padding: 1.3rem 1.5rem; margin: 1.2rem 0; }
-.panel h2 { margin: 0 0 .2rem; }
-.panel svg.chart { margin: 0 auto; }
-.panel p { color: var(--faint); margin: 0 0 .9rem; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 0 1.2rem; }
-footer { margin-top: 2.4rem; color: var(--faint); font-size: .85rem; }
-"""
+CSS: Final = asset("summary.css")
 
 
 def summary_page(
