@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.formats import FORMATS, format_named
+from turnlog.formats.home_paths import all_home_paths, configured_homes, usual_homes
 from turnlog.formats.homes import Home, all_homes, find_homes, turnlog_home
 from turnlog.formats.ids import check_session_id, is_uuid
 from turnlog.formats.log_file import LayoutName, LogFile, read_name
@@ -22,12 +23,15 @@ __all__ = [
     "LogFile",
     "Problem",
     "UnreadFile",
+    "all_home_paths",
     "all_homes",
     "all_logs",
     "check_session_id",
+    "configured_homes",
     "expand_path",
     "find_homes",
     "format_named",
+    "has_logs",
     "homes_to_watch",
     "is_uuid",
     "is_windows_path",
@@ -36,6 +40,7 @@ __all__ = [
     "logs_named",
     "turnlog_home",
     "unread_files",
+    "usual_homes",
 ]
 
 
@@ -56,6 +61,13 @@ def all_logs(homes: Iterable[Home], problems: list[Problem] | None = None) -> li
     from turnlog.formats import find_everywhere
 
     return list(find_everywhere(homes, problems=problems))
+
+
+def has_logs(homes: Iterable[Home]) -> bool:
+    """Return whether *homes* have any log."""
+    from turnlog.formats import find_everywhere
+
+    return next(iter(find_everywhere(homes)), None) is not None
 
 
 def logs_named(

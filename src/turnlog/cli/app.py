@@ -263,13 +263,11 @@ def _system_error(error: OSError) -> tuple[str, str]:
     """Return a message and a hint for an error of the operating system."""
     import errno
 
-    from turnlog.storage.sources import READ_ONLY
-
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
     why = (error.strerror or str(error)).lower()
     hints = {
         errno.EACCES: "ask its owner for access, or set TURNLOG_HOME to a directory of your own",
-        errno.EROFS: _home_hint(error) or READ_ONLY,
+        errno.EROFS: _home_hint(error) or "it can be read only: change a copy of its home",
         errno.ENOSPC: "free some space and try again",
     }
     return f"{where}: {why}" if where else why, hints.get(error.errno or 0, "")

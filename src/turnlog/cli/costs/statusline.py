@@ -85,8 +85,8 @@ def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
 
 
 def _update(homes: tuple[str, ...], session: str | None) -> None:
+    from turnlog.api.homes import all_homes, turnlog_home
     from turnlog.costs.statusline import update_figures
-    from turnlog.formats import all_homes, turnlog_home
     from turnlog.pricing.cost import configured_prices
 
     if not sys.stderr.isatty():  # In the background.

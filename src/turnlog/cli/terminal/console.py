@@ -131,8 +131,8 @@ def from_user(path: str | os.PathLike[str]) -> str:
 
 def settings_file() -> str:
     """Return the path of config.toml, which need not exist."""
+    from turnlog.api.homes import turnlog_home
     from turnlog.config import FILE_NAME
-    from turnlog.formats import turnlog_home
 
     return short_path(turnlog_home() / FILE_NAME)
 

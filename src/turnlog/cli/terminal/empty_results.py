@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from turnlog.api.homes import all_home_paths, all_homes, configured_homes, has_logs, usual_homes
 from turnlog.cli.terminal.console import console, from_user, safe
-from turnlog.formats import all_homes, find_everywhere
-from turnlog.formats.home_paths import all_home_paths, configured_homes, usual_homes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,7 +79,7 @@ def _no_sessions(homes: Sequence[str]) -> str:
 
 def has_sessions(homes: Sequence[str]) -> bool:
     """Return whether there is any log."""
-    return next(iter(find_everywhere(all_homes(tuple(homes)))), None) is not None
+    return has_logs(all_homes(tuple(homes)))
 
 
 def has_any(homes: Sequence[str], *names: str) -> bool:
