@@ -227,7 +227,7 @@ def test_a_session_with_an_agent_that_is_open_is_closed_and_not_archived(store, 
 def test_a_writer_without_a_store_says_so_before_it_closes(tmp_path):
     writer = SessionWriter(tmp_path / "a.jsonl", session_id="a", cwd=tmp_path)
     writer.append(HELLO)
-    with pytest.raises(UsageError, match="nobody told"):
+    with pytest.raises(UsageError, match="cannot archive it"):
         writer.close(archive=True)
     writer.append(HELLO)
     writer.close()

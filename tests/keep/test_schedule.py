@@ -157,7 +157,7 @@ def test_one_broken_file_does_not_stop_the_rest(user):
 def test_names_that_no_settings_can_hold_are_refused(user, tmp_path, name):
     named = tmp_path / name
     (named / "projects").mkdir(parents=True)
-    with pytest.raises(UsageError, match="cannot stand") as caught:
+    with pytest.raises(UsageError, match="a command line in settings cannot have") as caught:
         install_steps((named,))
     assert caught.value.hint
 

@@ -339,5 +339,5 @@ def test_launchd_reads_the_agent(odd):
 def test_what_would_begin_another_line_is_refused(write, odd):
     place = f"/home/ada{odd}* * * * * id"
     for words, environ in ((WORDS, {"TURNLOG_HOME": place}), ((*WORDS, "--home", place), {})):
-        with pytest.raises(UsageError, match="cannot stand in a command line"):
+        with pytest.raises(UsageError, match="that a command line in settings cannot have"):
             write(words, environ)

@@ -376,7 +376,7 @@ def test_a_uuid_twice_in_one_log_counts_once_and_is_told(tmp_path, cli):
     assert found.tree.by_uuid["b"].parent is found.tree.by_uuid["a"]
     told = json.loads(cli("info", ONE, "--home", home, "--json")[1])
     assert (told["replaced"], told["conflicts"], told["carried"]) == (1, 1, {})
-    assert "1 with other content; the last counts" in cli("info", ONE, "--home", home)[1]
+    assert "1 with other content; the last is used" in cli("info", ONE, "--home", home)[1]
 
 
 def test_a_record_that_was_written_twice_as_it_is_is_no_conflict(tmp_path, cli):
@@ -384,10 +384,7 @@ def test_a_record_that_was_written_twice_as_it_is_is_no_conflict(tmp_path, cli):
     log(home, ONE, prompt("a"), prompt("b", "a"), prompt("a"), prompt("a"))
     found = Session.find((home,), ONE)
     assert (len(found.tree.replaced), found.conflicts) == (2, [])
-    assert (
-        "2 records stood there before under the same uuid, the same"
-        in (cli("info", ONE, "--home", home)[1])
-    )
+    assert "2 records with the same uuid and content" in (cli("info", ONE, "--home", home)[1])
 
 
 def test_records_that_name_another_session_are_told(tmp_path, cli):

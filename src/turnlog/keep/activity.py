@@ -1,23 +1,34 @@
-"""Last activity, project and title of a session, from its own records.
+"""When a session was last active, and whether it is running.
 
 File times are unreliable: copying, repairing and touching change them. So the latest timestamp of
 any record counts, and a file's mtime only if no record has one. Before a session is deleted, all
 its records are read, not only the ends of its logs.
+
+Before any file of a session is changed, ``refuse_if_running`` is called, and ``refuse_if_opened``
+again while its logs are locked. A writer records under the log's lock that it has opened a log, so
+the second result stays true until the lock is released.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain
+from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
-from turnlog.formats import LogFile
+from turnlog.errors import LogLocked, NotFound
+from turnlog.formats import Home, LogFile, Problem
+from turnlog.formats.walk import refuse_unreadable
+from turnlog.keep.file_moves import Spot, locked
 from turnlog.records.record import Record
 from turnlog.sessions.metadata import MetadataFold, TitleCandidates, read_head_tail, size_listed
 from turnlog.sessions.owners import read_day
+from turnlog.sessions.state import marks_of, running_sessions
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.tail import read_ends
 
@@ -112,3 +123,72 @@ def _changed_at(logs: Iterable[LogFile]) -> datetime | None:
         except (OSError, ValueError, OverflowError):
             return None  # An inaccessible one may be the newest.
     return max(times, default=None)
+
+
+_CLOSE: Final = "close it first; nothing was changed"
+
+
+def refuse_if_running(session_id: str, logs: Sequence[LogFile], homes: Iterable[Home]) -> None:
+    """Raise LogLocked if the session is open, or one of its logs is locked."""
+    refuse_if_opened(session_id, logs, homes)
+    for log in logs:
+        if log.is_kept:
+            continue
+        try:
+            with locked(Spot(log.path.parent, log.path.name)):
+                pass
+        except LogLocked as error:
+            raise runs(session_id, error.holder, log.path) from None
+
+
+def refuse_if_opened(session_id: str, logs: Iterable[LogFile], homes: Iterable[Home]) -> None:
+    """Raise LogLocked if the session is open; its logs may be locked by the caller."""
+    refuse_if_program_runs(session_id, homes)
+    for log in logs:
+        if log.is_kept or log.kind == "subagent":
+            continue
+        with suppress(NotFound):  # Gone meanwhile, so it is not open.
+            refuse_if_written(session_id, log.path, is_shared=log.kind == "day")
+
+
+def refuse_if_written(
+    session_id: str, path: Path, *, is_shared: bool = False, hint: str = _CLOSE
+) -> None:
+    """Raise LogLocked if the records in a log name a writer that is or may be alive.
+
+    *is_shared*: the log holds other sessions as well.
+    """
+    life = marks_of(path, session_id if is_shared else None)
+    writer = next(iter(life.living), None)
+    if writer is None:
+        return
+    if writer.is_alive:
+        raise runs(session_id, writer.pid, path, hint=hint)
+    raise LogLocked(
+        f"session {session_id} may be running in process {writer.pid} on {writer.host},"
+        " which cannot be seen from here",
+        path=path,
+        holder=writer.pid,
+        hint="close it there; a program that is gone counts as alive until the session has been"
+        " quiet for a day",
+    )
+
+
+def refuse_if_program_runs(session_id: str, homes: Iterable[Home], *, hint: str = _CLOSE) -> None:
+    """Raise LogLocked if Claude Code runs the session, UnreadableHome if that is unknown."""
+    problems: list[Problem] = []
+    running = running_sessions(homes, problems=problems).get(session_id)
+    if running is not None and running.is_alive:
+        raise runs(session_id, running.pid, running.path, hint=hint)
+    refuse_unreadable(problems)
+
+
+def runs(session_id: str, pid: int | None, path: Path, *, hint: str = _CLOSE) -> LogLocked:
+    """Return the LogLocked error for a running session."""
+    who = f" in process {pid}" if pid else ""
+    return LogLocked(
+        f"session {session_id} is running{who}",
+        path=path,
+        holder=pid,
+        hint=hint,
+    )

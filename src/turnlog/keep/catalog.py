@@ -319,7 +319,7 @@ def last_run_at(place: Path) -> datetime | None:
 
 
 def note_home(place: Path, home: str) -> None:
-    """Write down which home of which machine is mirrored at *place*, unless it says so already."""
+    """Record which home of which machine is mirrored at *place*, if it is not recorded yet."""
     machine = home_paths.machine_id()
     if home_paths.noted_machine(os.fspath(place)) != machine:
         put(place, (home_paths.MACHINE,), (machine.encode(),), overwrite=True)

@@ -155,7 +155,7 @@ def check_text(words: Iterable[str]) -> None:
     for word in words:
         if any(unicodedata.category(each) in _NOT_IN_LINES for each in word):
             raise UsageError(
-                f"{word!r} has characters that cannot stand in a command line of settings",
+                f"{word!r} has characters that a command line in settings cannot have",
                 hint="give the directory another name, or reach it by a link that has one",
             )
 
@@ -375,7 +375,7 @@ class Cron:
             place=self.place,
             state="refused",
             command=shlex.join(words),
-            reason="crontab -l does not say what stands there now",
+            reason="crontab -l does not print the current crontab",
             hint="nothing was changed",
         )
 

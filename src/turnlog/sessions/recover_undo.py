@@ -200,7 +200,7 @@ class _Undo:
         if name is None:
             return None
         if not name.startswith(f"{path.name}.original-") or os.sep in name:
-            raise self._unsafe("its mark names a file that is no log of this session")
+            raise self._unsafe("its mark names a file that is not a log of this session")
         return path.with_name(name)
 
     def _unsafe(self, why: str) -> UnsafeRecovery:

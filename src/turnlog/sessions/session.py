@@ -85,14 +85,19 @@ class Session:
         return found if found.id == session_id else None
 
     @property
-    def path(self) -> Path:
-        """The path of the main log; of several, the newest."""
+    def main_log(self) -> LogFile:
+        """The main log; of several, the newest. Raises NotFound if it is lost."""
         if not self.main_logs:
             raise NotFound(
                 f"session {self.id} has lost its main log; only its subagents' are left",
                 hint=f"turnlog show {self.id} shows what they did",
             )
-        return self.main_logs[-1].path
+        return self.main_logs[-1]
+
+    @property
+    def path(self) -> Path:
+        """The path of the main log; of several, the newest."""
+        return self.main_log.path
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -115,7 +120,7 @@ class Session:
 
         Damage is skipped: ``turnlog.read_log(session.path)`` returns it, too.
         """
-        self.path  # noqa: B018 - An error if there is none.
+        self.main_log  # noqa: B018 - Raises if it is lost.
         for number, log in enumerate(self.main_logs):
             items = self.read(log)
             yield from (item._replace(log=number) for item in items) if number else items
@@ -128,8 +133,7 @@ class Session:
     @property
     def layout(self) -> LayoutName:
         """The layout of its main log."""
-        self.path  # noqa: B018
-        return self.main_logs[-1].layout
+        return self.main_log.layout
 
     @cached_property
     def facts(self) -> MetadataFold:

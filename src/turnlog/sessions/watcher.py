@@ -53,7 +53,7 @@ def changes(
     """
     check_poll(poll)
     if poll is None and any(map(_is_far_away, homes)):
-        logger.info("a home lies on a network's file system: looking every %s s", _POLL_SECONDS)
+        logger.info("a home is on a network file system: polling every %s s", _POLL_SECONDS)
         poll = _POLL_SECONDS
     if poll is None:
         try:
@@ -68,7 +68,7 @@ def changes(
 def _notified(
     homes: Sequence[Home], stop: threading.Event, matters: Matters | None
 ) -> Iterator[bool]:
-    import watchfiles  # noqa: PLC0415 - Brings anyio along; nobody else needs it.
+    import watchfiles  # noqa: PLC0415 - It imports anyio, which is slow.
 
     while not stop.is_set():
         existing = _existing(homes)

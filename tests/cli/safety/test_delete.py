@@ -221,7 +221,7 @@ def test_a_setting_that_cannot_be_used_deletes_nothing(run, home, log, tmp_path)
     code, out, err = run("retain", "--home", home, "--days", "1", "--write")
     assert (code, out) == (2, "")
     assert "nothing is deleted" in err
-    assert "retention.days: 0 is no whole number of days" in err
+    assert "retention.days: 0 is not a whole number of days" in err
     assert log.exists()
 
 

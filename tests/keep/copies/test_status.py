@@ -156,7 +156,7 @@ def test_a_name_that_no_settings_can_hold_is_a_problem_here(status, tmp_path, ho
     (odd / "projects").mkdir(parents=True)
     found = status(odd)
     assert found.installed == []
-    assert any("cannot stand" in problem for problem in found.problems)
+    assert any("a command line in settings cannot have" in problem for problem in found.problems)
 
 
 def test_it_is_a_document(home, status):

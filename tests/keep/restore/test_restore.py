@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -1051,15 +1052,15 @@ def test_killed_at_every_step_it_leaves_whole_files_and_a_rerun_finishes(orchard
 
 def test_a_disk_that_gives_back_something_else_is_found_out(orchard, monkeypatch):
     orchard.burn()
-    real = atomic_files._fill
+    real = atomic_files.sync
 
-    def lying(fd, data, owner):
-        size = real(os.dup(fd), data, owner)
-        os.pwrite(fd, b"?", 3) if size > 3 else None
-        os.close(fd)
-        return size
+    def lying(fd):
+        real(fd)
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode) and status.st_size > 3:
+            os.pwrite(fd, b"?", 3)
 
-    monkeypatch.setattr(atomic_files, "_fill", lying)
+    monkeypatch.setattr(atomic_files, "sync", lying)
     with pytest.raises(WriteFailed, match="does not read back"):
         restore(orchard.session())
     assert files_in(orchard.home) == {}

@@ -62,7 +62,7 @@ def test_a_session_has_the_todos_of_all_its_agents_main_first(home):
         (b"\0" * 40, "not JSON"),
         (b"", "empty"),
         (b'{"content": "x"}', "not an array"),
-        (b'[1, null, {}, {"content": 7}]', "4 of 4 are no todos"),
+        (b'[1, null, {}, {"content": 7}]', "4 of 4 are not todos"),
         (b"[" * 5000, "not JSON"),
     ],
 )
@@ -76,7 +76,7 @@ def test_the_good_among_the_odd_are_kept(home):
     main_file(home, [todo("Prune", status=3, priority=None), "Water"])
     (found,) = todos_of(home, ID)
     assert found.todos == (Todo(content="Prune"),)
-    assert found.problem == "1 of 2 are no todos"
+    assert found.problem == "1 of 2 are not todos"
 
 
 def test_a_huge_file_is_not_read(home):

@@ -21,12 +21,11 @@ from turnlog.formats.kept_copies import kept_place
 from turnlog.formats.walk import refuse_unreadable
 from turnlog.integrations.claude_agent_sdk.find import PACKED, find_log, subpath_in
 from turnlog.integrations.claude_agent_sdk.keys import Key, place
-from turnlog.keep.activity import title_of
+from turnlog.keep.activity import refuse_if_program_runs, refuse_if_written, title_of
 from turnlog.keep.catalog import catalogued, forget_kept, lock_mirror
 from turnlog.keep.file_moves import Spot, locked, remove_empty
 from turnlog.keep.restore.restorable import project_of
 from turnlog.keep.retention.policy import load_grace
-from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.keep.trash.delete import ASKED
 from turnlog.keep.trash.trash import FileToTrash, Trash, interruption_message

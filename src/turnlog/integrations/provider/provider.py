@@ -61,8 +61,8 @@ from turnlog.integrations.provider.protocols import (
 )
 from turnlog.integrations.provider.statistics import Counts, counts_of, statistics_of
 from turnlog.integrations.provider.writers import OPEN_LOGS, Writers
+from turnlog.keep.activity import refuse_if_running
 from turnlog.keep.retention.policy import load_grace
-from turnlog.keep.running import refuse_if_running
 from turnlog.keep.session_files import SessionFileIndex
 from turnlog.keep.trash.delete import Deletion, DeletionTerms, delete_found
 from turnlog.keep.trash.trash import Trash

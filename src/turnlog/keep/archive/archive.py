@@ -37,6 +37,7 @@ from turnlog.formats import Home, LayoutName, LogFile
 from turnlog.formats.home_files import OF_SESSIONS
 from turnlog.formats.kept_copies import kept_place, name_of_copy, read_copy_name
 from turnlog.formats.walk import refuse_unreadable
+from turnlog.keep.activity import refuse_if_opened, refuse_if_running
 from turnlog.keep.archive.archives import Archives, is_flat_archive, journal
 from turnlog.keep.archive.flat import (
     archive_flat,
@@ -61,7 +62,6 @@ from turnlog.keep.copies.reader import (
 from turnlog.keep.file_moves import Spot, locked, remove_empty
 from turnlog.keep.restore.restorable import find_restorable, mirrors
 from turnlog.keep.restore.restore import note_restored, restore
-from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.keep.trash.delete import refuse_if_shared
 from turnlog.sessions.journal import ArchivedFact
@@ -108,7 +108,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
 
     By default, they are removed from a flat store and stay everywhere else.
     """
-    log = _main(session)
+    log = session.main_log
     refuse_if_running(session.id, session.logs, (log.home,))
     if not log.format.has_registry or log.is_kept:
         return _archive_by_copies(session, log, remove=bool(remove))
@@ -164,7 +164,7 @@ def _archive_by_copies(session: Session, log: LogFile, *, remove: bool) -> Archi
 
 def unarchive(session: Session) -> Unarchived:
     """Restore what is gone of *session*, with the same bytes; it is no longer archived."""
-    log = _main(session)
+    log = session.main_log
     fact = fact_of(session)
     files = _put_back(session, log)
     if fact is not None:
@@ -211,11 +211,6 @@ def fact_of(session: Session) -> ArchivedFact | None:
         return None
     log = session.main_logs[-1]
     return Archives.load().fact(session.id, log.home, str(log.path), own_bytes(session))
-
-
-def _main(session: Session) -> LogFile:
-    session.path  # noqa: B018 - An error if there is none.
-    return session.main_logs[-1]
 
 
 # A flat store's files with the same id are another session's.

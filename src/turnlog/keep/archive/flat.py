@@ -48,7 +48,7 @@ from turnlog.storage.system import sync, write_all
 
 COMPRESSED: Final = "compressed"
 _LEVEL: Final = 6
-_GZIP: Final = 31  # As zlib is told to write gzip's format: no name and no time in its head.
+_GZIP: Final = 31  # zlib's code for gzip's format, without a name and a time in the header.
 _PIECE_BYTES: Final = 1024 * 1024
 
 

@@ -30,9 +30,9 @@ from turnlog.formats.flat.meta import LiveMeta
 from turnlog.formats.flat.registry import update_registry, write_meta
 from turnlog.formats.format import refuse_rewriting
 from turnlog.formats.walk import refuse_unreadable
+from turnlog.keep.activity import refuse_if_program_runs, refuse_if_written
 from turnlog.keep.compaction.rules import BLOB_BYTES, LOSSLESS, LineChange, Read, Rule, changes_in
 from turnlog.keep.compaction.views import differences, views_of
-from turnlog.keep.running import refuse_if_program_runs, refuse_if_written
 from turnlog.keep.session_files import SessionFileIndex
 from turnlog.records.record import Record
 from turnlog.sessions.session import Session
@@ -301,8 +301,7 @@ class _LogCompaction:
 
 def plain_logs(session: Session) -> list[LogFile]:
     """Return the logs of *session* that may be rewritten, the main one first; raise if none."""
-    session.path  # noqa: B018 - An error if there is none.
-    main = session.main_logs[0]
+    main = session.main_log
     if main.kind == "day":
         raise UsageError(
             f"session {session.id} shares the logs of days with others",

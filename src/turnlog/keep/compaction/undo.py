@@ -23,8 +23,8 @@ import msgspec
 from msgspec import Struct, field
 
 from turnlog.formats import LogFile
+from turnlog.keep.activity import refuse_if_written
 from turnlog.keep.compaction.compact import WAIT, each_log, plain_logs, refuse_running
-from turnlog.keep.running import refuse_if_written
 from turnlog.sessions.session import Session
 from turnlog.storage.blobs import STUB, whole_line
 from turnlog.storage.replace import Locked, chunks, locked

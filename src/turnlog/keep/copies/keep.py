@@ -61,7 +61,7 @@ _BATCH_FILES: Final = 128
 _BATCH_BYTES: Final = 64 * 1024 * 1024
 
 Sessions = frozenset[str | None]
-"""Session ids; None stands for files that belong to no session."""
+"""Session ids; None is for files that belong to no session."""
 Progress = Callable[[int, int], None]
 """Called with the number of bytes done and the total."""
 
@@ -95,7 +95,7 @@ def keep(
 ) -> KeepRun:
     """Copy what is new or grew in *homes*; with *sessions*, only their files.
 
-    None among them stands for files of no session. Raises StorageFull, after keeping the rest, if
+    None among them is for files of no session. Raises StorageFull, after keeping the rest, if
     there is not enough space for everything.
     """
     run = KeepRun()
@@ -343,7 +343,7 @@ def _take(
             run.written_bytes += one.written_bytes
             run.sessions += [owner] if owner is not None else []
         if one.damage:
-            run.problems.append(Problem(one.target, f"it was made anew: {one.damage}"))
+            run.problems.append(Problem(one.target, f"it was made again: {one.damage}"))
         elif one.replaces is not None:
             run.begun_anew.append(file.path)
             if read_name(file.name.rpartition("/")[2]) is not None:

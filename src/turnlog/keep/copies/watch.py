@@ -70,7 +70,7 @@ def watch(
 
 
 def stale(homes: Sequence[Home]) -> dict[str | None, Stamp]:
-    """Return the sessions whose copies are outdated; None stands for files of no session."""
+    """Return the sessions whose copies are outdated; None is for files of no session."""
     found: dict[str | None, Stamp] = {}
     for home in homes:
         if os.path.isdir(home):

@@ -93,7 +93,7 @@ def new_project(directory: str | os.PathLike[str]) -> str:
         path.encode()
     except UnicodeEncodeError:
         raise UsageError(
-            f"{path!r} has a name that is no text", hint="Claude Code could not say where it is"
+            f"{path!r} is not valid text", hint="Claude Code cannot record this directory"
         ) from None
     return path
 

@@ -26,6 +26,7 @@ from msgspec import Struct, field
 from turnlog.errors import NotFound, StorageFull, TurnlogError, UsageError
 from turnlog.formats import Home, hash_of, key_of, project_hash, project_key
 from turnlog.formats.flat.registry import note_log
+from turnlog.keep.activity import refuse_if_opened
 from turnlog.keep.catalog import note_injured
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.copies.reader import Copy, readable_parts
@@ -40,7 +41,6 @@ from turnlog.keep.restore.restore_files import (
     SessionRestore,
     restore_message,
 )
-from turnlog.keep.running import refuse_if_opened
 
 __all__ = [
     "Refused",

@@ -27,9 +27,8 @@ from turnlog.formats import Home, LogFile, Problem, find_logs, is_session_id
 from turnlog.formats.home_files import OF_SESSIONS
 from turnlog.formats.projects import is_within
 from turnlog.formats.walk import UnreadablePlace
-from turnlog.keep.activity import LastActivity, activity_from_ends, activity_of
+from turnlog.keep.activity import LastActivity, activity_from_ends, activity_of, refuse_if_running
 from turnlog.keep.retention.policy import Policy
-from turnlog.keep.running import refuse_if_running
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.keep.trash.delete import files_to_delete, home_name
 from turnlog.records.dates import instant_of_ns

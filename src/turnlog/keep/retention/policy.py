@@ -112,7 +112,7 @@ def _rules(rules: Mapping[str, Any], problems: list[SettingProblem]) -> Iterator
         if not os.path.isabs(directory):
             problems.append(SettingProblem(where, "the whole path of a directory is expected"))
         elif directory in seen:
-            problems.append(SettingProblem(where, "this directory stands there twice"))
+            problems.append(SettingProblem(where, "this directory is there twice"))
         else:
             seen.add(directory)
             days = _rule(rule)
@@ -125,7 +125,7 @@ def _rules(rules: Mapping[str, Any], problems: list[SettingProblem]) -> Iterator
 def _rule(rule: Any) -> int | str | None:
     """Parse one project's rule: days, None for never, or what is wrong with it."""
     if not isinstance(rule, Mapping):
-        return f"{_shown(rule)} is no table with days or never"
+        return f"{_shown(rule)} is not a table with days or never"
     for name, value in rule.items():
         if name == "never" and isinstance(value, bool):
             continue
@@ -139,7 +139,7 @@ def _rule(rule: Any) -> int | str | None:
 
 def _fault(name: str, value: Any) -> str:
     if name in _COUNTS:
-        return f"{_shown(value)} is no whole number of days from 1 to {MOST_DAYS:,}"
+        return f"{_shown(value)} is not a whole number of days from 1 to {MOST_DAYS:,}"
     if name in (*_SWITCHES, "never"):
         return f"{_shown(value)} is neither true nor false"
     return "a table of directories is expected" if name == "projects" else "no such setting"

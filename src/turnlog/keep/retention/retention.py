@@ -35,7 +35,7 @@ from turnlog.formats import Home, LogFile, Problem, turnlog_home
 from turnlog.formats.home_files import OF_SESSIONS
 from turnlog.formats.projects import absolute, expand_path
 from turnlog.formats.walk import UnreadablePlace, refuse_unreadable
-from turnlog.keep.activity import activity_from_ends
+from turnlog.keep.activity import activity_from_ends, refuse_if_running
 from turnlog.keep.catalog import Catalogue, lock_mirror
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.copies.reader import compare_kept
@@ -56,7 +56,6 @@ from turnlog.keep.retention.expiry import (
     sharers,
 )
 from turnlog.keep.retention.policy import MOST_DAYS, Policy, is_days, load_policy
-from turnlog.keep.running import refuse_if_running
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.keep.trash.delete import (
     Deletion,

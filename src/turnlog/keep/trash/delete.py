@@ -26,11 +26,10 @@ from turnlog.formats.find import LATEST
 from turnlog.formats.flat.registry import forget, known_meta, update_registry
 from turnlog.formats.kept_copies import kept_place, name_of_copy
 from turnlog.formats.walk import refuse_unreadable
-from turnlog.keep.activity import title_of
+from turnlog.keep.activity import refuse_if_opened, refuse_if_running, title_of
 from turnlog.keep.catalog import catalogued, forget_kept, lock_mirror, remember_kept
 from turnlog.keep.copies.copy_file import HOUR, sweep
 from turnlog.keep.file_moves import Spot, locked, remove_empty
-from turnlog.keep.running import refuse_if_opened, refuse_if_running
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.keep.trash.trash import (
     GRACE,

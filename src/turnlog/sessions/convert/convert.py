@@ -174,7 +174,7 @@ def _project_name(layout: LayoutName, path: str, known: str | None) -> str:
         if known.startswith(".") or set(known) & set("/\\\0") or not 0 < len(known) <= _NAME_MAX:
             raise InvalidId(
                 f"{known[:80]!r} cannot be the name of a project's directory",
-                hint="it stands at the head of the log; name the project by hand instead",
+                hint="it comes from the first line of the log; name the project instead",
             )
         return known
     by_path, by_text = (project_hash, hash_of) if layout == "dated" else (project_key, key_of)
@@ -230,7 +230,7 @@ def convert(
         raise UsageError(f"no layout called {layout!r}", hint=", ".join(LAYOUTS))
     if dialect not in ("keep", "native"):
         raise UsageError(f"no choice called {dialect!r}", hint="keep or native")
-    session.path  # noqa: B018 - An error if there is no main log.
+    session.main_log  # noqa: B018 - Raises if it is lost.
     return _Conversion(session, _absolute(root), layout, dialect, project).run()
 
 

@@ -187,7 +187,7 @@ def _parse(data: bytes | Unreadable) -> tuple[tuple[Todo, ...], str | None]:
         return (), "not an array"
     todos = tuple(todo for todo in map(_todo, value) if todo is not None)
     odd = len(value) - len(todos)
-    return todos, f"{odd:,} of {len(value):,} are no todos" if odd else None
+    return todos, f"{odd:,} of {len(value):,} are not todos" if odd else None
 
 
 def _todo(value: Any) -> Todo | None:

@@ -105,15 +105,15 @@ def thinking(words: str, signature: str = "") -> Fields:
     return {"type": "thinking", "thinking": _text(words), "signature": signature}
 
 
-def call(name: str, asked: Mapping[str, Any], *, call_id: str | None = None) -> Fields:
+def call(name: str, arguments: Mapping[str, Any], *, call_id: str | None = None) -> Fields:
     """Return a tool call block."""
     made = call_id or f"toolu_{uuid4().hex}"
-    if not isinstance(asked, Mapping):
+    if not isinstance(arguments, Mapping):
         raise UsageError(
-            f"a tool's input is an object, not a {type(asked).__name__}",
+            f"a tool's input is an object, not a {type(arguments).__name__}",
             hint='such as {"command": "ls"}',
         )
-    return {"type": "tool_use", "id": made, "name": _text(name), "input": dict(asked)}
+    return {"type": "tool_use", "id": made, "name": _text(name), "input": dict(arguments)}
 
 
 def _blocks(content: Iterable[Block]) -> list[Fields]:
