@@ -65,7 +65,7 @@ def test_one_name_of_several_is_enough_where_it_tells_rows_apart(typed, meant):
 def test_several_rows_are_told_in_names_that_are_taken():
     with pytest.raises(UsageError) as told:
         resolve_key("main", ("project", "branch"), BRANCHES)
-    assert str(told.value) == "2 rows are meant by 'main'"
+    assert str(told.value) == "'main' matches 2 rows"
     assert told.value.hint == "name one: '/home/ada/lighthouse,main', '/home/ada/orchard,main'"
 
 
@@ -73,7 +73,7 @@ def test_capitals_tell_apart_where_they_have_to():
     ways = {"Bash": ("Bash",), "bash": ("bash",), "BASH2": ("BASH2",)}
     assert resolve_row("bash", ways) == "bash"
     assert resolve_row("bash2", ways) == "BASH2"
-    with pytest.raises(UsageError, match="2 tools are meant by 'BASH'"):
+    with pytest.raises(UsageError, match="'BASH' matches 2 tools"):
         resolve_row("BASH", ways, what="tool")
 
 

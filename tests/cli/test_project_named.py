@@ -50,8 +50,8 @@ def test_a_path_is_a_path_and_a_directory_that_is_here_comes_first(listed, tmp_p
 
 def test_a_name_that_several_share_is_a_mistake(listed):
     err = listed("my.app")
-    assert "2 projects are called my.app: /home/ada/my.app, /srv/old/my.app" in err
-    assert "hint: give the whole path" in err
+    assert "my.app matches 2 projects: /home/ada/my.app, /srv/old/my.app" in err
+    assert "hint: use the full path" in err
 
 
 WINDOWS = {

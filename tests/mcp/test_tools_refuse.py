@@ -123,7 +123,7 @@ BAD = [
     (
         "query_history",
         {"resource": "messages", "filter": {"content_match": "("}},
-        "no regular expression",
+        "invalid regular expression",
     ),
     (
         "query_history",

@@ -424,7 +424,11 @@ def test_every_advertised_field_can_be_had_and_used(index, resource):
         ({"resource": "tools", "filter": {"tool_status": "ok"}}, "'ok'", "success"),
         ({"resource": "tools", "filter": {"has_error": "yes"}}, "has_error", "bool"),
         ({"resource": "tools", "filter": "x"}, "an object", "tool_name"),
-        ({"resource": "tools", "filter": {"tool_name": "("}}, "no regular expression", "backslash"),
+        (
+            {"resource": "tools", "filter": {"tool_name": "("}},
+            "invalid regular expression",
+            "backslash",
+        ),
         ({"resource": "entries", "filter": {"content_match": "["}}, "content_match", "backslash"),
         ({"resource": "messages", "filter": {"role": "tool"}}, "role 'tool'", "user, assistant"),
         ({"resource": "tools", "filter": {"time_range": {"from": "x"}}}, "'from'", "start, end"),

@@ -1,12 +1,11 @@
-"""Which sessions are there, and what was done in them? Asked of the index.
+"""List sessions with what was done in them, from the index.
 
-A row tells what the bare list of `catalog` tells, under the same names, and what only the whole of
-a log can: counts, tokens, tools, branches, damage. SQL filters, sorts and cuts the list into pages;
-what takes reading many rows (tokens, tools, branches) is gathered for the page alone. What a filter
-asks for is taken as it is written: no character in it means anything else.
+A row has what ``sessions`` lists, under the same names, and what needs a whole log: counts, tokens,
+tools, branches, damage. SQL filters, sorts and pages the list; tokens, tools and branches are
+collected for the page only. Filters match literally.
 
-Responses are counted once, as the ledger counts them, for the session that paid. A session whose
-main log is gone stays in the list as long as the index remembers it; its keeping says so.
+Responses are counted once, for the session that paid, as in costs. A session whose main log is gone
+stays in the list while the index has it, with its keeping.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ SESSION_SORTS: Final[dict[str, str]] = {
     "duration": "last_active_at - started_at",
     "size": "bytes",
 }
-"""The orders there are, and what each means in SQL."""
+"""The sort orders, as SQL."""
 TOP_TOOLS: Final = 5
-"""Of so many tools a row tells how often they were called."""
+"""How many tools a row lists with their counts."""
 
 
 class IndexedSession(SessionRow, kw_only=True, frozen=True):
@@ -87,7 +86,7 @@ class IndexedSession(SessionRow, kw_only=True, frozen=True):
 
 
 class SessionCatalog(Struct, kw_only=True):
-    """What `turnlog sessions --json` prints if it asks the index."""
+    """What `turnlog sessions --json` prints from the index."""
 
     sessions: list[IndexedSession]
     next: int | None
@@ -193,7 +192,7 @@ _BRANCH: Final = (
     "(git_branch = ? OR EXISTS (SELECT 1 FROM names JOIN records ON records.branch = names.id"
     " WHERE names.name = ? AND records.session = listed.id))"
 )
-# At its source: a kept copy, which is packed, may be what is read.
+# At its source; a kept copy, which is packed, may be read instead.
 _IS_GONE: Final = (
     "is_gone OR EXISTS (SELECT 1 FROM logs"
     " WHERE logs.path = listed.path AND logs.packed_bytes IS NOT NULL)"
@@ -340,7 +339,7 @@ def _branches(index: Index, ids: str) -> dict[int, list[str]]:
 
 
 def _projects_in(index: Index, directory: str) -> list[int]:
-    """Find the projects that are *directory* or lie below it."""
+    """Return the projects in *directory* or below it."""
     wanted = expand_path(directory)
     return [
         project

@@ -1,13 +1,8 @@
-"""What the rows of reports are called, and which of them is meant by what was typed.
+"""Names of rows in reports, of tools and of models, and which one a user means.
 
-A table shortens names, and people type what they see: the whole name of a row, the one that is
-shown, the last part of a path or the beginning of any of them name it. Capitals make no difference
-where they tell nothing apart. Whoever names no row is told of the rows that come near.
-
-The names that logs have for tools and models: which of them is meant, and which come near.
-
-A tool is meant by its name as it is written; where no tool is called so, capitals make no
-difference. Where nothing has a name that was asked for, the names that come near are told.
+Tables shorten names, and people type what they see: the whole name, the shown name, the last part
+of a path, or the beginning of any of these. Case is ignored unless names differ only by case; tools
+are matched exactly first. For a name that matches nothing, similar names are suggested.
 """
 
 from __future__ import annotations
@@ -35,7 +30,7 @@ Row = TypeVar("Row", bound=Hashable)
 
 
 def shown_name(unit: str, name: str | None) -> str:
-    """Name the row of a *unit*, such as a model, as tables do."""
+    """Return the name of a row of *unit*, such as a model, as tables show it."""
     if name is None:
         return _NAMELESS.get(unit, NOT_KNOWN)
     if unit in _PATHS:
@@ -47,7 +42,7 @@ def shown_name(unit: str, name: str | None) -> str:
 
 
 def short_model(name: str) -> str:
-    """Name a model the way people say it: without whose it is, and of which day."""
+    """Return the short name of a model, without vendor and date."""
     return re.sub(r"-\d{8}$", "", shown_name("model", name))
 
 
@@ -72,7 +67,7 @@ def name_variants(unit: str, name: str | None) -> tuple[str, ...]:
 def resolve_key(
     typed: str, units: Sequence[str], keys: Iterable[tuple[str | None, ...]]
 ) -> tuple[str | None, ...]:
-    """Find the one row that *typed* means: its names joined by commas, or one of them."""
+    """Return the one row that *typed* names: all its names joined by commas, or one of them."""
     ways: dict[tuple[str | None, ...], list[str]] = {}
     parts: dict[tuple[str | None, ...], list[str]] = {}
     for key in keys:
@@ -90,7 +85,7 @@ def resolve_row(
     whole: Callable[[Row], str] = str,
     what: str = "row",
 ) -> Row:
-    """Find the one row that *typed* means, by all the *ways* to name each, or *parts* of them.
+    """Return the one row that *typed* names, by all the *ways* to name each, or *parts* of them.
 
     The nearest match wins: a whole name over one without capitals, that over the last part of a
     path, and that over how a name begins.
@@ -116,7 +111,7 @@ def resolve_row(
         return found[0]
     if found:
         raise UsageError(
-            f"{len(found):,} {what}s are meant by {typed!r}",
+            f"{typed!r} matches {len(found):,} {what}s",
             hint=f"name one: {_listed(sorted(map(whole, found)))}",
         )
     near = nearest(typed, {row: (*ways[row], *parts[row]) for row in ways})[:_NEAR]
@@ -183,14 +178,14 @@ def is_name(text: str) -> bool:
 
 
 def no_such_tool(db: sqlite3.Connection, typed: str) -> str:
-    """Say that no tool is called so, and which ones nearly are; nothing of a pattern."""
+    """Return a note that no tool has this name, with similar ones; None for a pattern."""
     if not is_name(typed):
         return ""
     return _no_such("tool", typed, tools_called(db))
 
 
 def no_such_model(typed: str, models: Iterable[str]) -> str:
-    """Say that no model has that in its name, and which ones nearly do; nothing if one has."""
+    """Return a note that no model matches, with similar names; None if one does."""
     models = list(models)
     if any(typed.casefold() in each.casefold() for each in models):
         return ""

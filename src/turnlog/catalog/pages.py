@@ -1,7 +1,7 @@
-"""What the lists of the index have in common: the sessions, what they paid for, and pages.
+"""What the lists from the index share: sessions, their usage, conditions and pages.
 
-Conditions and orders are SQL of ours; what a caller says goes in as a value, never as SQL. A page
-is cut by SQLite, and the number of rows in the whole list comes with it.
+Conditions and orders are our own SQL; values from callers are always bound. SQLite cuts the page
+and counts the whole list.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ listed AS (
         ) ELSE size_bytes END AS bytes
     FROM sessions LEFT JOIN projects ON projects.id = sessions.project
 )"""  # noqa: S608 - Ours.
-"""Every session, and of it what the bare list says.
+"""Every session, with the columns of the list.
 
-Where no record says when, the file's own time is the next best. A session that shares its logs
-with others has the bytes of its own lines.
+Without a dated record, the mtime of the file is used. A session that shares its logs has the bytes
+of its own lines.
 """
 
 IS_THERE: Final = "NOT is_sidechain AND NOT is_gone"
-"""Which of those count as sessions: they have a main log, and it begins with a record of their own.
+"""True for sessions with a main log that begins with a record of their own.
 
-Of one that is gone its subagents' logs may be left, or what the index remembers: it counts as gone.
+If only the logs of subagents, or rows in the index, are left, the session counts as gone.
 """
 
 JOIN_PAID: Final = " LEFT JOIN paid ON paid_by = listed.session AND paid_in = listed.home"
@@ -62,10 +62,10 @@ _SUMS: Final = ", ".join(f"sum({each}) AS {each}" for each in COUNTERS)
 
 
 def session_costs_sql(which: str = "") -> str:
-    """Return the table of what each session paid for; *which* is a condition on its messages.
+    """Return SQL for the usage of each session; *which* is a condition on its messages.
 
-    The copy of a session in another home is another session: a response counts where the record
-    stands that counts.
+    A copy of a session in another home is another session: a response counts for the home with the
+    record that counts.
     """
     # For all of them one pass over the messages is faster than hopping along the index on sessions.
     session = "session" if which else "+session"
@@ -82,14 +82,14 @@ paid AS (
 
 
 class ListConditions:
-    """What a list keeps, and the values that belong to it."""
+    """The conditions of a list, and their values."""
 
     def __init__(self) -> None:
         self._conditions = ["true"]
         self.values: list[Any] = []
 
     def keep(self, condition: str, *values: Any) -> None:
-        """Keep only rows of which *condition* is true."""
+        """Keep only rows for which *condition* is true."""
         self._conditions.append(condition)
         self.values += map(utf8_safe, values)
 
@@ -97,9 +97,7 @@ class ListConditions:
         """Keep sessions that were active at *since* or later, and before *until*."""
         for each in (since, until):
             if each is not None and each.tzinfo is None:
-                raise UsageError(
-                    f"{each} could be any of a day's instants", hint="say in which time zone it is"
-                )
+                raise UsageError(f"{each} has no time zone", hint="use an aware datetime")
         if since is not None:
             self.keep("active_at >= ?", microseconds(since))
         if until is not None:
@@ -107,7 +105,7 @@ class ListConditions:
 
     @property
     def where(self) -> str:
-        """All of them, as SQL."""
+        """All conditions, as SQL."""
         return " AND ".join(self._conditions)
 
 
@@ -118,14 +116,14 @@ class ListPage:
         self, index: Index, query: str, values: list[Any], limit: int | None, offset: int
     ) -> None:
         if offset < 0 or (limit is not None and limit < 0):
-            raise UsageError("a page cannot begin or end before the list", hint="count from 0")
+            raise UsageError("limit and offset must not be negative", hint="use 0 or more")
         bounds = (min(_MOST if limit is None else limit, _MOST), min(offset, _MOST))
         found = index.db.execute(f"{query} LIMIT ? OFFSET ?", (*values, *bounds))
         names = [column[0] for column in found.description]
         self.rows = [dict(zip(names, row, strict=True)) for row in found]
         self.total = int(self.rows[0][names[-1]]) if self.rows else 0
         if not self.rows and (offset or limit == 0):
-            # Beyond the last row nobody says how many there were.
+            # Beyond the last row, the count has to be queried.
             first = index.db.execute(f"{query} LIMIT 1", values).fetchone()
             self.total = int(first[-1]) if first else 0
         end = offset + len(self.rows)
@@ -133,25 +131,25 @@ class ListPage:
 
 
 def order_by(sort: str, sorts: Mapping[str, str], *, is_rising: bool) -> str:
-    """Return the order that *sort* names as SQL; what is not known comes last either way."""
+    """Return the order *sort* as SQL; unknown values come last either way."""
     if sort not in sorts:
-        raise UsageError(f"{sort!r} is no order", hint=f"it can be {', '.join(sorts)}")
+        raise UsageError(f"invalid sort order: {sort!r}", hint=f"use one of {', '.join(sorts)}")
     return f"{sorts[sort]} IS NULL, {sorts[sort]} {'ASC' if is_rising else 'DESC'}"
 
 
 def tokens_of(row: object) -> int:
-    """Add up the tokens of a row that has all the counters."""
+    """Return the sum of all token counters of a row."""
     return sum(getattr(row, each) for each in COUNTERS)
 
 
 def models_in(stored: str) -> dict[str, int]:
-    """Read a session's models and in how many records each stands; those of nobody left out.
+    """Return a session's models with their numbers of records, without synthetic ones.
 
-    Not SQLite's business: it cuts a name at a NUL.
+    Not by SQLite, which cuts a name at a NUL.
     """
     found: dict[str, int] = msgspec.json.decode(stored)
     return {name: count for name, count in found.items() if not name.startswith("<")}
 
 
-# More than SQLite can count is as good as all.
+# Larger than any table.
 _MOST: Final = 2**62

@@ -1,6 +1,6 @@
-"""The filter of most questions: a range of time, a project, a model, a session."""
+"""The filter that most reports share: a range of time, a project, a model, a session."""
 
-# No string annotations here: msgspec would have to evaluate them at every start.
+# Without postponed annotations, which msgspec would have to evaluate at every start.
 
 from datetime import datetime
 from typing import TYPE_CHECKING

@@ -1,9 +1,8 @@
-"""Which projects are there, and what was done in each? Asked of the index.
+"""List projects with what was done in each, from the index.
 
-A project is the directory that a session began in. Its figures are the sums of what `list_indexed`
-says of its sessions, so the two always agree, but for prompts that a fork or a resume carried
-along: each session's log has them, and they were typed once. A log of a subagent that lies among
-the sessions is none of them, but what it used was used, and is counted here.
+A row sums what the list says about its sessions, so the two always agree, except for prompts that
+were copied by a fork or a resume: every log has them, but they count once. The log of a subagent in
+place of a session is not a session, but its usage counts here.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ PROJECT_SORTS: Final[dict[str, str]] = {
     "subagents": "subagents",
     "size": "bytes",
 }
-"""The orders there are, and what each means in SQL."""
+"""The sort orders, as SQL."""
 
 
 _REPEATED: Final = """

@@ -1,7 +1,7 @@
-"""Which session to go on with? The most recent few, with what helps to tell them apart.
+"""The most recent sessions to resume, with what helps to tell them apart.
 
-Sessions are ordered as the catalog orders them. Unlike there, the count of steps is exact: the
-logs of the few that are shown, and only theirs, are read from end to end, one record at a time.
+They are sorted as in ``sessions``, but the number of steps is exact: the logs of those that are
+shown are read from end to end, one record at a time.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SHOWN: Final = 10
 
 
 class RecentSession(Struct, frozen=True, kw_only=True):
-    """One session to go on with."""
+    """A session to resume."""
 
     number: int
-    """Its place in the list, counted from 1."""
+    """Its number in the list, from 1."""
     id: str
     title: str | None
     steps: int | None
@@ -45,7 +45,7 @@ class RecentSession(Struct, frozen=True, kw_only=True):
 
 
 class RecentSessions(Struct, frozen=True, kw_only=True):
-    """The most recent sessions; *next* is the offset at which to go on, or null."""
+    """The most recent sessions; *next* is the offset of the next page, or null."""
 
     sessions: list[RecentSession]
     next: int | None
@@ -61,7 +61,7 @@ def recent_sessions(
     now: datetime | None = None,
     problems: list[Problem] | None = None,
 ) -> RecentSessions:
-    """Return the sessions of *homes* that were active last, the newest first."""
+    """Return the sessions of *homes* that were last active, newest first."""
     homes = tuple(homes)
     now = now or datetime.now(UTC)
     found = list_sessions(
@@ -85,7 +85,7 @@ def _choice(
     steps: int | None
     try:
         steps = count_steps(filter(_is_its_own, _records(homes, row)))
-    except (TurnlogError, OSError) as error:  # It went away, or may not be read.
+    except (TurnlogError, OSError) as error:  # Deleted since, or not readable.
         steps = None
         if problems is not None:
             problems.append(Problem(Path(row.path), str(error)))
@@ -106,7 +106,7 @@ def _choice(
 
 
 def _is_its_own(record: Record) -> bool:
-    """Return what was said in the session from what a subagent said in the same log."""
+    """Return whether *record* is not of a subagent in the same log."""
     return not (isinstance(record, Linked) and record.is_sidechain)
 
 

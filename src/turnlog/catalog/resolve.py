@@ -1,7 +1,7 @@
-"""What people mean by a time, a time zone, a project or a session: one answer for every question.
+"""Parse what users mean by a time, a time zone, a project or a session, and filters by period.
 
-A path is what it is to a shell. A name without a slash, if no directory here is called so, is that
-of a project in which sessions worked: lists show no more of it, and people type what they see.
+A path is read as a shell reads it. A name without a slash, if there is no such directory here, is
+the name of a project in which sessions worked, as lists show it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from turnlog.formats.projects import expand_path, last_part
 from turnlog.records.dates import MachineZone
 
 When: TypeAlias = str | date
-"""A time as people say it (7d, yesterday, 2026-11), a datetime, or a date: its midnight."""
+"""A time as text (7d, yesterday, 2026-11), a datetime, or a date for its midnight."""
 _TRIED: Final = 5
 _SHOWN: Final = 5
 
@@ -34,19 +34,19 @@ def resolve_instant(when: When | None, zone: tzinfo) -> datetime | None:
     if not isinstance(when, datetime):
         if not isinstance(when, date):
             raise UsageError(
-                f"a time cannot be {type(when).__name__}", hint='say "7d", or give a datetime'
+                f"invalid type of a time: {type(when).__name__}", hint='use "7d" or a datetime'
             )
         when = datetime.combine(when, time.min)
     try:
         return (when if when.tzinfo is not None else when.replace(tzinfo=zone)).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"{when} is beyond the calendar", hint="its ends have no time zone"
+            f"{when} is out of range", hint="use a date between the years 1 and 9999"
         ) from None
 
 
 def resolve_zone(name: str | tzinfo | None) -> tzinfo:
-    """Return the time zone that is called *name*, or this machine's."""
+    """Return the time zone *name*, or that of this machine."""
     if name is None:
         return MachineZone()
     if isinstance(name, tzinfo):
@@ -57,16 +57,16 @@ def resolve_zone(name: str | tzinfo | None) -> tzinfo:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):
         raise UsageError(
-            f"{name!r} is no time zone", hint="give a name such as UTC or Europe/Berlin"
+            f"invalid time zone: {name!r}", hint="use a name such as UTC or Europe/Berlin"
         ) from None
 
 
 def resolve_session_id(text: str | None, homes: Iterable[Home]) -> str | None:
-    """Return the beginning of the ids that *text* means: itself, or that of the latest session."""
+    """Return *text*, which is the beginning of an id, or the id of the latest session."""
     if text is None:
         return None
     if not text.strip():
-        raise UsageError("a session has to be named", hint="give the beginning of its id")
+        raise UsageError("the session is empty", hint="give the beginning of its id")
     if text != LATEST:
         return text
     from turnlog.sessions.owners import find_any_session
@@ -75,7 +75,7 @@ def resolve_session_id(text: str | None, homes: Iterable[Home]) -> str | None:
 
 
 def resolve_project(project: str | os.PathLike[str], homes: Iterable[Home]) -> str:
-    """Return the whole path of the directory that *project* means."""
+    """Return the full path of the directory *project*."""
     text = os.fspath(project)
     path = expand_path(text)
     is_name = os.path.basename(text) == text and text not in {os.curdir, os.pardir, path}
@@ -85,18 +85,18 @@ def resolve_project(project: str | os.PathLike[str], homes: Iterable[Home]) -> s
     if len(found) > 1:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise UsageError(
-            f"{len(found)} projects are called {text}: {', '.join(found[:_SHOWN])}{more}",
-            hint="give the whole path of one, or of a directory above it",
+            f"{text} matches {len(found)} projects: {', '.join(found[:_SHOWN])}{more}",
+            hint="use the full path of one, or of a parent directory",
         )
     return found[0] if found else path
 
 
 def _called(name: str, homes: Iterable[Home]) -> set[str]:
-    """Return the directories of that name in which sessions worked."""
+    """Return the directories with that name in which sessions worked."""
     ending = key_of(f"/{name}")
     logs: dict[str, list[LogFile]] = {}
     for log in find_everywhere(homes):
-        # The name of its directory tells nearly all of a project's path: few have to be read.
+        # The name of the log's directory encodes the path, so few logs have to be read.
         if log.kind == "session" and log.project_key and log.project_key.endswith(ending):
             logs.setdefault(log.project_key, []).append(log)
     found = {_worked_in(log) for each in logs.values() for log in each[:_TRIED]}

@@ -1,11 +1,10 @@
-"""What is known of one session? Asked of the index, however long its logs are.
+"""Figures about one session, from the index, however long its logs are.
 
     figures = session_figures(index, number)
     for record, length in newest_records(index, number, ["human"]): …
 
-A session is named by its number in the index, `sessions.id`; its subagents' records are its own.
-Text is read back by whoever asks, record by record, so that nobody needs to hold a session in
-memory.
+A session is identified by its number in the index, `sessions.id`; the records of its subagents
+belong to it. Callers read text record by record, so a session never has to fit in memory.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ ORDER BY r.at DESC, r.id DESC LIMIT ? OFFSET ?
 
 
 class ToolFigures(Struct, kw_only=True):
-    """How often a session called a tool, its subagents included, and what came of it."""
+    """How often a session called a tool, including its subagents, with the results."""
 
     tool: str
     calls: int
@@ -117,7 +116,7 @@ class RecordPosition(NamedTuple):
 def session_figures(
     index: Index, number: int, *, files: int = 20, subagents: int = 20
 ) -> SessionFigures:
-    """Return what is known of the session with *number*; of files and subagents the first few."""
+    """Return figures about the session with *number*, with the first few files and subagents."""
     row = index.db.execute(_SESSION, (number,)).fetchone()
     if row is None:
         raise NotFound("the session is gone from the index", hint="ask for it anew")

@@ -1,32 +1,31 @@
-"""Which sessions are there? Listed from the logs themselves, newest first.
+"""List sessions from the logs themselves, newest first.
 
-Only the ends of each log are read, so that a list costs the same whether logs are short or long.
-Only in logs of Claude Code 1.x is something looked for between them: subagents in sidechains. A
-name that was given between them is told by the index, if there is one (`index.remembered`).
-What can be known only from a whole log (how many records it has) is None here.
+Only the ends of each log are read, so a list takes the same time for short and long logs. Only in
+logs of Claude Code 1.x the middle is searched, for subagents in sidechains. Titles between the ends
+come from the index, if there is one. What needs a whole log (the number of records) is None here.
 
-How safe is a session? Live, kept, restorable or gone: the same answer in every list.
+The keeping of a session is the same in every list:
 
-    live        it is at its source, and no kept copy holds all of it
-    kept        it is at its source, and a kept copy holds all of it
-    restorable  it is gone at its source; a kept copy is what is read
-    gone        it is gone, and only the index remembers it
+    live        at its source; no kept copy has all of it
+    kept        at its source; a kept copy has all of it
+    restorable  gone at its source; a kept copy is read
+    gone        gone; only the index has it
 
-What is kept is looked up in the catalogues, which are read once for every list, and a look shows
-whether the copy is there. It holds all of a log that has the size and the time at which it was
-copied, as whoever keeps tells it too.
+The catalogues of kept copies are read once per list. A copy has all of a log if the log has the
+size and mtime at which it was copied.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import Struct, field, structs
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
@@ -34,18 +33,21 @@ from turnlog.formats.find import in_reading_order
 from turnlog.formats.home_paths import kept_root
 from turnlog.formats.projects import expand_path, is_within
 from turnlog.formats.supported import SHARED_LAYOUTS
-from turnlog.index.titles import StoredTitles
+from turnlog.index.freshness import path_of_index
 from turnlog.keep.archive.archives import Archives, is_flat_archive
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Linked
 from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.metadata import read_head_tail
+from turnlog.sessions.metadata import NamedTitle, read_head_tail
 from turnlog.sessions.owners import day_of, is_other_project, owner_in, read_day
 from turnlog.sessions.state import SessionState, State, running_sessions
 from turnlog.storage.scan import FoundLines
+from turnlog.storage.sources import ENDS_BYTES
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from turnlog.keep.catalog import Catalogue
 
 
@@ -53,7 +55,7 @@ Keeping: TypeAlias = Literal["live", "kept", "gone", "restorable"]
 
 
 class Keepings:
-    """Tells how safe logs are."""
+    """Looks up the keeping of logs."""
 
     def __init__(self) -> None:
         self._kept_root = os.path.join(kept_root(), "")
@@ -77,7 +79,7 @@ class Keepings:
 
     def _of_home(self, home: str) -> Catalogue | None:
         if home not in self._catalogues:
-            # Whoever keeps nothing does not wait for the room that does.
+            # Without kept copies, their modules need not be imported.
             if not os.path.isdir(self._kept_root):
                 return None
             from turnlog.keep.catalog import Catalogue  # noqa: PLC0415
@@ -110,7 +112,7 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     size_bytes: int
     subagents: int
     running: str | None = None
-    """What the program that has it open says it does, such as "busy"; null if none has."""
+    """The status of the program that has it open, such as "busy", or null."""
     git_branch: str | None = None
     tag: str | None = None
     models: list[str] = []
@@ -141,11 +143,11 @@ def list_sessions(
     problems: list[Problem] | None = None,
     copies: bool = False,
 ) -> SessionList:
-    """List the sessions of *homes*, the one that was active last first.
+    """List the sessions of *homes*, the last active one first.
 
-    *project* keeps those that worked in that directory or below it. Those that are *archived* are
-    left out, or listed alone; or, with None, among the others. If several projects of a home have
-    a copy of a session, the one that was active last is listed, or with *copies* each of them.
+    *project* keeps those that worked in that directory or below it. *archived* ones are left out,
+    or listed alone; with None, they are among the others. If several projects of a home have a copy
+    of a session, the last active one is listed, or with *copies* each of them.
     """
     homes = tuple(homes)
     subagents: dict[tuple[Home, str], set[str]] = {}
@@ -164,7 +166,7 @@ def list_sessions(
         read = {
             log: _row(log, subagents, moment, problems, remembered)
             for log in _without_twins(mains)
-            # An archive has to be unpacked to be read: not if it is left out anyway.
+            # Archives are slow to read, so not if they are left out anyway.
             if archived is not False
             or not log.format.has_registry
             or not is_flat_archive(str(log.path))
@@ -178,7 +180,7 @@ def list_sessions(
         if project is None or is_within(each.project, expand_path(project))
         if (row := _with_archived(each, archives)).archived is archived or archived is None
     ]
-    rows.sort(key=lambda row: row.id)  # Settles ties, which a fork makes, as everywhere.
+    rows.sort(key=lambda row: row.id)  # Forks have equal times.
     rows.sort(key=lambda row: row.last_active_at or datetime.min.replace(tzinfo=UTC), reverse=True)
     end = len(rows) if limit is None else offset + limit
     following = end if end < len(rows) else None
@@ -187,7 +189,7 @@ def list_sessions(
 
 
 def _without_twins(mains: list[LogFile]) -> list[LogFile]:
-    """Leave out archives whose logs are there as well: the log wins."""
+    """Leave out archives whose log exists as well."""
     plain = {(log.home, log.session_id) for log in mains if log.compression is None}
     return [
         log for log in mains if log.compression is None or (log.home, log.session_id) not in plain
@@ -195,7 +197,7 @@ def _without_twins(mains: list[LogFile]) -> list[LogFile]:
 
 
 def _one_of_copies(rows: dict[LogFile, SessionRow]) -> list[SessionRow]:
-    """Return one row for each session of a home, of the log that its readers read."""
+    """Return one row for each session of a home, for the log that readers choose."""
     sessions: dict[tuple[Home, str | None], list[LogFile]] = {}
     for log in rows:
         sessions.setdefault((log.home, log.session_id), []).append(log)
@@ -236,8 +238,8 @@ def _row(
         return None
     if found.is_sidechain:
         return None
-    told = _SessionFacts(found, life, ends.is_whole, ends.size_bytes, ends.changed_at)
-    row = _row_of(log, told, subagents, now)
+    facts = _SessionFacts(found, life, ends.is_whole, ends.size_bytes, ends.changed_at)
+    row = _row_of(log, facts, subagents, now)
     versions = {found.version, *(each.version for each in ends.head if isinstance(each, Linked))}
     if any(version and version.startswith(_WITH_SIDECHAINS) for version in versions):
         row = structs.replace(row, subagents=row.subagents + _sidechains_in(log.path))
@@ -255,7 +257,7 @@ def _sidechains_in(path: Path) -> int:
 
 
 class _SessionFacts(NamedTuple):
-    """What was found out about a session, and how much of it was read for that."""
+    """What the log of a session says, and whether it was read as a whole."""
 
     summary: SessionSummary
     life: SessionState
@@ -266,25 +268,25 @@ class _SessionFacts(NamedTuple):
 
 def _row_of(
     log: LogFile,
-    told: _SessionFacts,
+    facts: _SessionFacts,
     subagents: SubagentIds,
     now: datetime,
 ) -> SessionRow:
-    found, life = told.summary, told.life
-    # Records without an instant say nothing of activity; the file's own time is the next best.
-    life.last_active_at = life.last_active_at or datetime.fromtimestamp(told.changed_at, UTC)
+    found, life = facts.summary, facts.life
+    # Without a dated record, the mtime of the file is used.
+    life.last_active_at = life.last_active_at or datetime.fromtimestamp(facts.changed_at, UTC)
     return SessionRow(
         id=log.session_id or "",
         project=found.cwd,
         title=found.title,
         started_at=found.started_at,
         last_active_at=life.last_active_at,
-        records=found.records if told.is_whole else None,
+        records=found.records if facts.is_whole else None,
         state=life.state(now),
         layout=log.layout,
         home=os.fspath(log.home),
         path=os.fspath(log.path),
-        size_bytes=told.size_bytes,
+        size_bytes=facts.size_bytes,
         subagents=len(subagents.get((log.home, log.session_id or ""), ())),
         git_branch=found.git_branch,
         tag=found.tag,
@@ -298,8 +300,8 @@ def _rows_of_days(
     now: datetime,
     problems: list[Problem] | None,
 ) -> list[SessionRow]:
-    """Read the logs that sessions share through: their ends tell nothing of who is between."""
-    told: dict[str, _SessionFacts] = {}
+    """Read shared logs as a whole, since any session may be in the middle."""
+    facts: dict[str, _SessionFacts] = {}
     logs: dict[str, LogFile] = {}
     for log in sorted(days, key=day_of):
         try:
@@ -307,18 +309,74 @@ def _rows_of_days(
             for session_id, placed in read_day(log):
                 if is_other_project(logs.get(session_id, log), log):
                     continue
-                before = told.get(session_id) or _SessionFacts(
+                before = facts.get(session_id) or _SessionFacts(
                     SessionSummary(), SessionState(), True, 0, 0.0
                 )
                 before.summary.take(placed.record)
                 before.life.take(placed.record)
                 size = before.size_bytes + placed.length + 1
-                told[session_id] = before._replace(size_bytes=size, changed_at=changed_at)
+                facts[session_id] = before._replace(size_bytes=size, changed_at=changed_at)
                 logs[session_id] = log
         except (TurnlogError, OSError) as error:
             if problems is not None:
                 problems.append(Problem(log.path, str(error)))
     return [
-        _row_of(structs.replace(logs[each], session_id=each), told[each], subagents, now)
-        for each in told
+        _row_of(structs.replace(logs[each], session_id=each), facts[each], subagents, now)
+        for each in facts
     ]
+
+
+class StoredTitles:
+    """The titles of sessions in the index of *homes*, which is read as it is, if it exists.
+
+    They are for logs of which only the ends are read.
+    """
+
+    def __init__(self, homes: Sequence[Home]) -> None:
+        self._homes = homes
+        self._db: sqlite3.Connection | None = None
+        self._exists = os.path.isfile(path_of_index(homes))
+
+    def named(self, path: str | os.PathLike[str]) -> NamedTitle | None:
+        """Return the titles in the log at *path*; None if the index has read only its beginning."""
+        if not self._exists:
+            return None
+        import sqlite3  # noqa: PLC0415 - Most logs are short, and need no index.
+
+        from turnlog.index.database import open_for_reading  # noqa: PLC0415
+
+        try:
+            self._db = self._db or open_for_reading(self._homes)
+            self._exists = self._db is not None
+            row = (
+                None
+                if self._db is None
+                else self._db.execute(_TITLES, (os.fspath(path),)).fetchone()
+            )
+            known = None if row is None or row[1] is None else _unpack(row[1]).sessions.get(row[0])
+        except (sqlite3.Error, msgspec.DecodeError) as error:
+            self._exists = isinstance(error, msgspec.DecodeError)
+            return None
+        return None if known is None else known.summary
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
+
+_TITLES: Final = (
+    "SELECT session, coalesce(tail_folded, folded) FROM logs"  # noqa: S608 - Ours.
+    f" WHERE path = ? AND kind = 'session' AND text_offset >= {ENDS_BYTES}"
+)
+
+
+# The parts of the packed state of a log that are needed here.
+class _StoredSummary(Struct):
+    summary: NamedTitle = field(default_factory=NamedTitle)
+
+
+class _StoredState(Struct, array_like=True):
+    sessions: dict[str, _StoredSummary] = field(default_factory=dict)
+
+
+_unpack = msgspec.msgpack.Decoder(_StoredState).decode

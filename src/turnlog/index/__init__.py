@@ -1,6 +1,6 @@
-"""What is remembered of the logs: one SQLite file for each set of homes, disposable.
+"""The index: one SQLite file for each set of homes, derived from the logs.
 
-Everything in it is derived from the logs and can be deleted at any time; refreshing reads what was
-appended since a log's bookmark, and nothing else. Rows and bookmark are committed together, so that
-a kill at any moment, a second refresher or a repeated refresh changes nothing in what it says.
+It can be deleted at any time. A refresh reads only what was appended since a log's bookmark. Rows
+and bookmark are committed together, so a kill, a second refresh at the same time or a repeated one
+does not change the result.
 """

@@ -1,5 +1,5 @@
--- Ways into the tables of schema.sql. They are made when the first logs have been read, all at once:
--- that is several times as fast as keeping them in order from the beginning.
+-- Indexes on the tables of schema.sql. They are created after the first logs were read, which is several
+-- times as fast as updating them from the beginning.
 
 CREATE INDEX IF NOT EXISTS records_by_uuid ON records (uuid) WHERE uuid IS NOT NULL;
 CREATE INDEX IF NOT EXISTS records_by_session ON records (session);

@@ -1,17 +1,17 @@
--- What the index remembers of the logs. All of it can be deleted and rebuilt from them.
+-- The tables of the index. All of it can be deleted and rebuilt from the logs.
 --
--- Instants are whole microseconds since 1970, UTC. Names that repeat (types, models, tools,
--- branches) stand once, in `names`. Text is not stored: a hit points to a record, and the record
--- is read from its log. `turnlog sql` sees the views of views.sql, not these tables.
+-- Instants are microseconds since 1970, UTC. Names that repeat (types, models, tools, branches) are
+-- stored once, in `names`. Text is not stored: a hit refers to a record, which is read from its log.
+-- `turnlog sql` sees the views of views.sql, not these tables.
 
--- One row: which version made this, and for which homes. `PRAGMA user_version` has the version too.
+-- One row: the version of turnlog, and the homes. `PRAGMA user_version` is the version of the schema.
 CREATE TABLE about (
     made_by TEXT NOT NULL,
-    homes TEXT NOT NULL,               -- Their true paths, as a JSON list.
+    homes TEXT NOT NULL,               -- Their real paths, as a JSON list.
     dead_texts INTEGER NOT NULL DEFAULT 0  -- Rows of `texts` without a record; see there.
 );
 
--- Every word that stands in many rows.
+-- Names that many rows refer to.
 CREATE TABLE names (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE
@@ -23,20 +23,20 @@ CREATE TABLE paths (
     path TEXT NOT NULL UNIQUE
 );
 
--- Every log, and everything else that is read like one (prompts, plans, todos, tasks).
--- A log has two bookmarks: `usage_…` for what the ledger needs, which is read first, and `text_…`
--- for everything else. A bookmark is how far was read (`offset`, after a newline) and how we know it
--- is still the same log: the size and time it had, and a fingerprint of the bytes before.
+-- Logs, and side files that are read like logs (prompts, plans, todos, tasks).
+-- A log has two bookmarks: `usage_…` for usage, which can be read first, and `text_…` for everything
+-- else. A bookmark is how far the log was read (`offset`, after a newline) and how we know that it is
+-- still the same log: its size and mtime, and a fingerprint of the bytes before.
 CREATE TABLE logs (
     id INTEGER PRIMARY KEY,
     path TEXT NOT NULL UNIQUE,
     home TEXT NOT NULL,
-    layout TEXT NOT NULL,              -- claude, dated, flat; beside for what lies beside the logs.
+    layout TEXT NOT NULL,              -- claude, dated, flat; beside for side files.
     kind TEXT NOT NULL,                -- session, subagent, day; prompts, plan, todos, task.
-    session TEXT,                      -- The session's id; a day's log has many, and none here.
+    session TEXT,                      -- The session's id; null for the log of a day, which has many.
     subagent TEXT,
     project_key TEXT,
-    generation INTEGER NOT NULL DEFAULT 1,  -- How often it was found to be another log: rewritten, replaced.
+    generation INTEGER NOT NULL DEFAULT 1,  -- Increases when it was rewritten or replaced.
     device INTEGER,                    -- A hint only: containers and copies change them.
     inode INTEGER,
     usage_offset INTEGER NOT NULL DEFAULT 0,
@@ -47,82 +47,82 @@ CREATE TABLE logs (
     text_size_bytes INTEGER NOT NULL DEFAULT -1,
     text_mtime_ns INTEGER NOT NULL DEFAULT 0,
     text_fingerprint BLOB,
-    packed_bytes INTEGER,              -- The size of its file, where that is not the log's own: a kept copy.
-    told INTEGER NOT NULL DEFAULT 0,   -- Records that told of a response, up to the bookmark …
+    packed_bytes INTEGER,              -- The size of a compressed file, such as a kept copy.
+    told INTEGER NOT NULL DEFAULT 0,   -- Records with usage, up to the bookmark …
     synthetic INTEGER NOT NULL DEFAULT 0,
-    tail_told INTEGER NOT NULL DEFAULT 0,  -- … and in a last line that has no newline yet.
+    tail_told INTEGER NOT NULL DEFAULT 0,  -- … and in a last line without a newline.
     tail_synthetic INTEGER NOT NULL DEFAULT 0,
-    is_pending INTEGER NOT NULL DEFAULT 0,  -- Whether its last line may still be being written.
-    folded BLOB,                       -- The folds up to the text bookmark, to go on from …
-    tail_folded BLOB,                  -- … and with a last line that has no newline yet.
-    gone_at INTEGER,                   -- When it was found to be gone at its source.
+    is_pending INTEGER NOT NULL DEFAULT 0,  -- Whether its last line may be incomplete.
+    folded BLOB,                       -- The state of reading at the text bookmark …
+    tail_folded BLOB,                  -- … and with a last line without a newline.
+    gone_at INTEGER,                   -- When it was found deleted.
     problem TEXT                       -- Why it could not be read.
 );
 CREATE INDEX logs_by_session ON logs (session);
--- All that is asked to tell whether anything is new: the rows themselves are long.
+-- Covers the check for changes, since the rows themselves are long.
 CREATE INDEX logs_as_they_were ON logs (
     path, gone_at, layout, packed_bytes, text_size_bytes, text_mtime_ns, usage_size_bytes,
     usage_mtime_ns
 );
 
--- The directories that were listed, and the time each had before: as long as it has that time still,
--- no log came or went there.
+-- The directories that were listed, with the mtimes they had before: while they are unchanged, no log
+-- was added or deleted there.
 CREATE TABLE directories (
     path TEXT NOT NULL,
     mtime_ns INTEGER NOT NULL,
-    is_beside INTEGER NOT NULL,        -- Whether it is listed for what lies beside the logs.
+    is_beside INTEGER NOT NULL,        -- Whether it was listed for side files.
     PRIMARY KEY (path, is_beside)
 ) WITHOUT ROWID;
 
--- Every record. Its id is its log and its place in it: log << 40 | offset.
+-- Records. The id is the log and the offset: log << 40 | offset.
 CREATE TABLE records (
     id INTEGER PRIMARY KEY,
     length INTEGER NOT NULL,
     type INTEGER NOT NULL,             -- names
     author INTEGER NOT NULL,           -- names: human, assistant, tool, subagent, caller, program.
     session INTEGER,                   -- sessions
-    uuid BLOB,                         -- 16 bytes if it is one, else text.
+    uuid BLOB,                         -- 16 bytes for a UUID, else text.
     parent BLOB,
     at INTEGER,
     model INTEGER,                     -- names
     branch INTEGER,                    -- names
-    message TEXT,                      -- The id of the message it carries a part of.
-    flags INTEGER NOT NULL DEFAULT 0   -- 1 error, 2 of a subagent, 4 slipped in by the program.
+    message TEXT,                      -- The id of the message that it is a part of.
+    flags INTEGER NOT NULL DEFAULT 0   -- 1 error, 2 of a subagent, 4 added by the program.
 );
 
--- Records that say themselves that they were carried over from another session, and which of its
--- records each is; its own uuid where it says no more than that.
+-- Records that are marked as copied from another session, with the original record; their own uuid if
+-- the mark does not name one.
 CREATE TABLE carried (
     record INTEGER PRIMARY KEY,
     origin BLOB NOT NULL               -- A uuid, as in `records`.
 );
 
--- Records that stand in another log already, and the one that counts: see repeats.py.
+-- Copies of records, with the one that counts: see usage/deduplicate.py.
 CREATE TABLE repeats (
     record INTEGER PRIMARY KEY,
     first INTEGER NOT NULL
 );
 
--- Bytes in logs that are no records.
+-- Bytes in logs that are not records.
 CREATE TABLE damages (
-    id INTEGER PRIMARY KEY,            -- Log and place, as in `records`.
+    id INTEGER PRIMARY KEY,            -- Log and offset, as in `records`.
     length INTEGER NOT NULL,
     reason TEXT NOT NULL,
     detail TEXT NOT NULL,
     excerpt BLOB NOT NULL
 );
 
--- Calls, with what came of them as soon as it is known.
+-- Calls of tools, and their results.
 CREATE TABLE calls (
-    record INTEGER NOT NULL,           -- records: the one that asks.
+    record INTEGER NOT NULL,           -- records: the one with the call.
     block INTEGER NOT NULL,            -- Which of its blocks.
     call_id TEXT,
     tool INTEGER NOT NULL,             -- names
-    digest BLOB NOT NULL,              -- Of the input: equal calls have equal ones.
-    result INTEGER,                    -- records: the one that answers.
-    is_error INTEGER,                  -- Null while there is no answer.
+    digest BLOB NOT NULL,              -- Of the input; equal for equal calls.
+    result INTEGER,                    -- records: the one with the result.
+    is_error INTEGER,                  -- Null without a result.
     duration_us INTEGER,               -- Between the two records.
-    signature BLOB,                    -- Of an error: alike errors have equal ones.
+    signature BLOB,                    -- Of an error; equal for similar errors.
     PRIMARY KEY (record, block)
 ) WITHOUT ROWID;
 
@@ -135,24 +135,23 @@ CREATE TABLE touches (
     PRIMARY KEY (record, block)
 ) WITHOUT ROWID;
 
--- Every piece of text. Its id is when it was said, so that the order of ids is that of time:
--- seconds since 1970 << 8, and a number to tell those of one second apart, see placing.py. The
--- full-text tables cannot delete (SQLite before 3.43), so an id is never used again: the text of a
--- log that was rewritten keeps its row, without a record, and no search finds it.
+-- Texts. Ids are ordered by time: seconds since 1970 << 8, plus a number within the second, see
+-- refresh/writer.py. The full-text tables cannot delete (SQLite before 3.43), so ids are never reused:
+-- a text of a rewritten log keeps its row without a record, and no search finds it.
 CREATE TABLE texts (
     id INTEGER PRIMARY KEY,
-    record INTEGER,                    -- records; null for one that is dead.
+    record INTEGER,                    -- records; null for a dead text.
     part INTEGER NOT NULL,             -- Which of the record's texts.
     kind INTEGER NOT NULL              -- kinds
 );
 CREATE TABLE kinds (
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL UNIQUE,
-    weight REAL NOT NULL               -- How much a hit in it counts.
+    weight REAL NOT NULL               -- The weight of hits of this kind.
 );
 
--- The words, not the text: contentless. What tools answered is most of the bytes and mostly files,
--- so it stands apart, and without the places of its words: nobody who does not ask for it pays.
+-- Words without the text (contentless). Tool results are most of the bytes and mostly file contents,
+-- so they have a table of their own, without the positions of words.
 CREATE VIRTUAL TABLE said USING fts5(
     text, content='', tokenize='unicode61 remove_diacritics 2'
 );
@@ -160,24 +159,24 @@ CREATE VIRTUAL TABLE answered USING fts5(
     text, content='', tokenize='unicode61 remove_diacritics 2', detail='none', columnsize=0
 );
 
--- What logs tell of API responses: one row for each log and place in it, folded. Log by log, as they
--- are read: by their names, which are random, every batch would write all pages anew.
+-- Usage entries: the usage of API responses, one row for each log and place, folded. Ordered by log: in
+-- the order of names, which are random, every batch would write all pages.
 CREATE TABLE sightings (
     log INTEGER NOT NULL,
-    name TEXT NOT NULL,                -- The response's, see records/responses.py.
+    name TEXT NOT NULL,                -- Of the response, see records/responses.py.
     place BLOB NOT NULL,
     session INTEGER,                   -- names, as the next two.
     cwd INTEGER,
     model INTEGER,
-    told BLOB NOT NULL,                -- The rest of it, see sighted.py.
+    told BLOB NOT NULL,                -- The other columns, packed, see usage/entries.py.
     PRIMARY KEY (log, name, place)
 ) WITHOUT ROWID;
 
--- Names whose sightings changed since the response was settled. If none was settled yet, one name
+-- Names whose entries changed since their message was made. While there are no messages, one name
 -- stands for all.
 CREATE TABLE unsettled (name TEXT PRIMARY KEY) WITHOUT ROWID;
 
--- One row for each API response, counted once, whoever repeats it.
+-- API responses, each counted once, however many logs contain it.
 CREATE TABLE messages (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
@@ -201,12 +200,12 @@ CREATE TABLE messages (
     others TEXT,                       -- Further counters, as a JSON object.
     recorded_usd TEXT,
     cwd INTEGER,                       -- names
-    project INTEGER,                   -- names: where its session began.
+    project INTEGER,                   -- names: the directory in which its session began.
     record INTEGER NOT NULL            -- records: the one that counts.
 );
 
--- The same, added up by quarters of an hour: no time zone and no price knows a finer border. Reports
--- read this. What is not known is 0 or empty here; see UNDATED in settling.py.
+-- Messages summed by quarters of an hour, since no time zone and no price has a finer boundary. Reports
+-- read this. Unknown values are 0 or empty; see UNDATED in ids.py.
 CREATE TABLE spent (
     session INTEGER NOT NULL,          -- names, as the other numbers up to inference_geo.
     quarter INTEGER NOT NULL,          -- Since 1970.
@@ -215,7 +214,7 @@ CREATE TABLE spent (
     speed INTEGER NOT NULL,
     service_tier INTEGER NOT NULL,
     inference_geo INTEGER NOT NULL,
-    is_long INTEGER NOT NULL,          -- Whether the model read more than 200,000 tokens at once.
+    is_long INTEGER NOT NULL,          -- Whether the input had more than 200,000 tokens.
     subagent TEXT NOT NULL,
     messages INTEGER NOT NULL,
     input INTEGER NOT NULL,
@@ -229,7 +228,7 @@ CREATE TABLE spent (
     )
 ) WITHOUT ROWID;
 
--- What could not be counted, or not as it was written.
+-- Usage that could not be counted, or not as it was written.
 CREATE TABLE skipped (
     log INTEGER NOT NULL,
     offset INTEGER NOT NULL,
@@ -242,7 +241,7 @@ CREATE TABLE projects (
     path TEXT NOT NULL UNIQUE
 );
 
--- A session of one home: what its main log's fold says.
+-- Sessions, one row per home, from the state of their main log.
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,
     session TEXT NOT NULL,
@@ -262,30 +261,30 @@ CREATE TABLE sessions (
     git_branch TEXT,
     version TEXT,
     models TEXT NOT NULL DEFAULT '{}', -- Names and how often, as a JSON object.
-    life BLOB,                         -- The fold that tells its state.
+    life BLOB,                         -- The session state, packed.
     is_sidechain INTEGER NOT NULL DEFAULT 0,
     gone_at INTEGER,
     UNIQUE (session, home)
 );
 
--- Sessions of which something was read since their row was made.
+-- Sessions whose row must be rewritten.
 CREATE TABLE unnoted (session TEXT PRIMARY KEY) WITHOUT ROWID;
 
--- Subagents, and the call that asked for each.
+-- Subagents, and the call that started each.
 CREATE TABLE subagents (
     log INTEGER NOT NULL,              -- logs: its own, or the main log if it is a sidechain.
     session TEXT NOT NULL,
     subagent TEXT NOT NULL,
     kind TEXT,
     description TEXT,
-    caller TEXT,                       -- The subagent in whose log the call stands; null: the main one.
+    caller TEXT,                       -- The subagent that made the call; null: the main one.
     call_id TEXT,
-    spawned_by BLOB,                   -- The uuid of the record that carries the call.
+    spawned_by BLOB,                   -- The uuid of the record with the call.
     how TEXT,
     PRIMARY KEY (log, subagent)
 ) WITHOUT ROWID;
 
--- The records of subagents that are in a session's main log: sidechains, which Claude Code 1.x wrote.
+-- Records of subagents in a session's main log: sidechains, as Claude Code 1.x wrote them.
 CREATE TABLE sidechains (
     record INTEGER PRIMARY KEY,        -- records
     subagent TEXT NOT NULL

@@ -1,7 +1,7 @@
-"""What lies beside the logs, as the index reads it: prompts, plans, todos, tasks.
+"""Side files as the index reads them: prompts, plans, todos, tasks.
 
 The home's list of prompts is appended to, like a log. Plans, todo lists and tasks are replaced as a
-whole, so they are known by the digest of their content, and are one record each.
+whole, so they are identified by a digest of their content, and are one record each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIZE_CAP: Final = 16 * 1024 * 1024
 
 
 class SideFile(NamedTuple):
-    """Something beside the logs that the index reads; in the place of a log."""
+    """A side file that the index reads like a log."""
 
     path: Path
     home: Home
@@ -36,26 +36,26 @@ class SideFile(NamedTuple):
 
 
 def side_files_of(homes: Iterable[Home], times: dict[str, int]) -> Iterator[SideFile]:
-    """Return what lies beside the logs of *homes*; add to *times* when each directory changed.
+    """Yield the side files of *homes*; add the mtime of each directory to *times*.
 
-    What is gone, and of which a copy is kept, is given as that copy.
+    For a file that is gone but has a kept copy, the copy is yielded.
     """
     for home in homes:
         there = set()
-        for name, side in _lying_in(home, home.path, times):
+        for name, side in _files_in(home, home.path, times):
             there.add(name)
             yield side
         place = kept_place(home)
-        if os.path.isdir(place):  # It says no, too, of what nobody may look at.
+        if os.path.isdir(place):  # Also false without permission to look.
             for root in copy_roots(place).values():
-                kept = _lying_in(home, root, times, suffix=KEPT_SUFFIX)
+                kept = _files_in(home, root, times, suffix=KEPT_SUFFIX)
                 yield from (side for name, side in kept if name not in there)
 
 
-def _lying_in(
+def _files_in(
     home: Home, place: Path, times: dict[str, int], *, suffix: str = ""
 ) -> Iterator[tuple[str, SideFile]]:
-    """Return what lies at *place* as it does in *home*, in files whose names end in *suffix*."""
+    """Yield the side files at *place*, which is laid out like *home*, with their names there."""
 
     def files(name: str, ending: str) -> Iterator[tuple[str, Path, str]]:
         for entry in _entries(place / name, times):
@@ -91,12 +91,12 @@ def texts_of_side(kind: str, data: bytes) -> list[Text]:
         return []
     if kind == PROMPTS:
         return [Text(TextKind.HISTORY, text) for text in _typed(value) if text]
-    text = leaves(_said_of(value))
+    text = leaves(_text_of(value))
     return [Text(TextKind.TODO, text)] if text else []
 
 
 def content_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
-    """Read a side file; give its content and the digest of it."""
+    """Return the content of a side file, and its digest."""
     if os.fspath(path).endswith(KEPT_SUFFIX):
         from turnlog.storage.compressed import unpack  # noqa: PLC0415 - Few are kept copies.
 
@@ -108,28 +108,28 @@ def content_of(path: str | os.PathLike[str]) -> tuple[bytes, bytes]:
 
 
 def _typed(value: Any) -> Iterator[str]:
-    """Return a prompt as it was typed, and what was pasted into it."""
+    """Yield a prompt as it was typed, and what was pasted into it."""
     if isinstance(value, dict):
         yield from (value[key] for key in ("display",) if isinstance(value.get(key), str))
         pasted = value.get("pastedContents")
         if isinstance(pasted, dict):
-            for each in pasted.values():
-                if isinstance(each, dict) and isinstance(each.get("content"), str):
-                    yield each["content"]
+            for paste in pasted.values():
+                if isinstance(paste, dict) and isinstance(paste.get("content"), str):
+                    yield paste["content"]
 
 
-def _said_of(value: Any) -> Any:
-    """Keep what a person wrote of todos and tasks: states and ids are nobody's words."""
+def _text_of(value: Any) -> Any:
+    """Return the text of todos and tasks, without states and ids."""
     if isinstance(value, list):
-        return [_said_of(each) for each in value]
+        return [_text_of(each) for each in value]
     if isinstance(value, dict):
         wanted = ("content", "activeForm", "subject", "description", "todos")
-        return [_said_of(value[key]) for key in wanted if key in value]
+        return [_text_of(value[key]) for key in wanted if key in value]
     return value
 
 
 def _entries(path: Path, times: dict[str, int]) -> list[os.DirEntry[str]]:
-    """List a directory, if it is there; note when it had last changed before."""
+    """List a directory, if it exists; store its mtime from before."""
     try:
         times[os.fspath(path)] = os.stat(path).st_mtime_ns
         with os.scandir(path) as entries:

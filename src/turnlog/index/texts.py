@@ -1,24 +1,18 @@
-"""The texts of a record: what a person may look for in it, piece by piece.
+"""The texts of a record that can be searched, and the words by which they are found.
 
-One function tells them, in an order that is always the same, for those who index a record and for
-those who later show what was found in it. A text is named by its record and its number.
+One function returns the texts of a record, always in the same order, for indexing and for showing
+hits. A text is identified by its record and its number. Tool results are kept apart from what was
+said: they are most of the bytes, and mostly file contents.
 
-What tools answered is told apart from what was said: it is most of the bytes, and mostly files.
-
-Which words a text is found by.
-
-SQLite's tokenizer parts text at spaces and punctuation. Chinese, Japanese and Korean do not put
-spaces where a person would look for a word, so each of their characters becomes a word of its own,
-and a word that somebody types becomes a phrase of such. Index and query go through the same
-function, or nothing would be found. Punctuation, symbols and emoji are no words: who looks for
-those looks for a piece of text.
+SQLite's tokenizer splits text at spaces and punctuation. Chinese, Japanese and Korean do not put
+spaces between words, so each of their characters becomes a word, and a word in a query becomes a
+phrase of such words. Index and query use the same function. Punctuation, symbols and emoji are not
+words; they are found as literal text.
 """
 
 from __future__ import annotations
 
 import re
-
-# Annotations are no strings here: a tuple with names would compile them at every start.
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from functools import cache
@@ -46,33 +40,32 @@ from turnlog.records.record import (
 )
 from turnlog.records.record_types import AiTitle, CustomTitle, Tag
 
-# Deeper than that nobody nests what a person would look for.
 _DEPTH: Final = 20
 
 
 class TextKind(IntEnum):
-    """What a text is in the course of a session."""
+    """The kind of a text."""
 
     PROMPT = 1
     RESPONSE = 2
     THINKING = 3
     CALL = 4
-    """What a tool was given."""
+    """The input of a tool."""
     RESULT = 5
-    """What it answered."""
+    """The result of a tool."""
     TITLE = 6
     SUMMARY = 7
     CONTEXT = 8
-    """What the agent program slipped in."""
+    """Context that the agent program added."""
     NOTE = 9
-    """What the agent program said itself."""
+    """A note of the agent program."""
     PLAN = 10
     TODO = 11
     HISTORY = 12
-    """A prompt in the home's own list of them."""
+    """A prompt in the home's history."""
 
 
-# Looked up once: a member of an enum takes as long as a call, and there is one for every text.
+# Looked up once, since a member of an enum takes as long as a call.
 _CALL, _CONTEXT, _RESULT, _THINKING = (
     TextKind.CALL,
     TextKind.CONTEXT,
@@ -95,10 +88,10 @@ WEIGHTS: Final[dict[TextKind, float]] = {
     TextKind.NOTE: 0.3,
     TextKind.CONTEXT: 0.2,
 }
-"""How much a hit counts: what a human said or saw first."""
+"""The weight of hits: what people wrote or saw counts most."""
 
 ANSWERED: Final = frozenset({TextKind.RESULT, TextKind.CONTEXT})
-"""The kinds that stand apart, and are searched only if asked for."""
+"""The kinds in the table ``answered``, which is searched only on request."""
 
 
 class Text(NamedTuple):
@@ -114,13 +107,13 @@ def texts_of(record: Record) -> list[Text]:
 
 
 def texts_of_blocks(blocks: Iterable[Any], plain: TextKind) -> list[Text]:
-    """Return the texts of a message's blocks, of which *plain* text is this; none is empty."""
+    """Return the texts of blocks; text blocks are of the kind *plain*. None is empty."""
     found = (text_of_block(block, plain) for block in blocks)
     return [Text(*each) for each in found if each[1]]
 
 
 def text_of_block(block: Any, plain: TextKind) -> tuple[TextKind, str]:
-    """Return the text of a block and what it is, *plain* text being this; empty if it has none."""
+    """Return the kind and text of a block; a text block is of the kind *plain*."""
     shape = type(block)
     if shape is ResultBlock:
         return _RESULT, block.text
@@ -134,7 +127,7 @@ def text_of_block(block: Any, plain: TextKind) -> tuple[TextKind, str]:
 
 
 def leaves(value: Any) -> str:
-    """Join every text in free-form JSON; keys are not what anybody looks for."""
+    """Join all strings in free-form JSON, without keys."""
     if isinstance(value, str):
         return value
     found: list[str] = []
@@ -143,7 +136,7 @@ def leaves(value: Any) -> str:
 
 
 def _plain_of(record: Assistant | User) -> TextKind:
-    """Return what plain text is in a message."""
+    """Return the kind of text blocks in a message."""
     if isinstance(record, Assistant):
         return _RESPONSE
     if record.is_compact_summary is True:
@@ -203,26 +196,26 @@ _ALONE: Final = (
     "])"
 )
 
-# In UTF-8 each of these begins with one of few bytes. Looking for those is ten times as fast.
+# In UTF-8 these begin with one of few bytes, which is ten times as fast to check.
 _LEAD_OF_FOUR: Final = 0xF0  # All others lead three bytes.
 _LEADS: Final = {0xE1, *range(0xE3, 0xEE), 0xEF, _LEAD_OF_FOUR}
 _NO_LEADS: Final = bytes(set(range(256)) - _LEADS)
 
 
 def as_words(text: str) -> str:
-    """Return *text* with spaces wherever a word begins; as the full-text tables take it."""
+    """Return *text* with spaces between words, as the full-text tables need it."""
     return text if text.isascii() else as_indexed(text).decode()
 
 
 def as_indexed(text: str) -> bytes:
-    """Return *text* as words, in UTF-8: what SQLite would make of it again and again."""
+    """Return ``as_words(text)`` in UTF-8, which saves SQLite the conversion."""
     if text.isascii():
         return text.encode()
     data = text.encode(errors="replace")
     leads = data.translate(None, _NO_LEADS)
     if not leads:
         return data
-    # Mostly it is a word or two, or an emoji, amid much else, which need not be looked at.
+    # Mostly it is a word or two, or an emoji, in a long text.
     begin = data.find(leads[0])
     end = data.rfind(leads[-1]) + (4 if leads[-1] == _LEAD_OF_FOUR else 3)
     parted = " ".join(_alone().split(data[begin:end].decode()))

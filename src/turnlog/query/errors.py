@@ -1,9 +1,9 @@
-"""Which errors come again and again, and what happened around them.
+"""Recurring errors, and what happened around them.
 
-Errors are alike if their beginnings are, figures and spaces aside: the index has a signature of
-each. What the API itself answered instead of a response has no call; it is counted under the tool
-"API", and its text is read back to tell what is alike. What a fork or a resume carried along counts
-once. Examples are read from the logs, and are null where the log is gone.
+Errors are grouped by a signature: how they begin, without digits and spaces. Errors of the API have
+no call; they are counted under the tool "API", and grouped by their text, which is read from the
+log. Copies made by a fork or a resume count once. Examples are read from the logs, and are null if
+the log is gone.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Nearby(Struct, kw_only=True, frozen=True):
     at: datetime | None
     text: str
     is_error: bool
-    """Whether it is the error that was asked about."""
+    """Whether it is the requested error."""
     log: str
     offset: int
 
@@ -112,7 +112,7 @@ def error_patterns(
     offset: int = 0,
     mask: Callable[[str], str] = str,
 ) -> ErrorPatterns:
-    """Group errors that are alike, the most frequent first.
+    """Group similar errors, the most frequent first.
 
     *tool* is a regular expression, as in queries. Examples go through *mask* before they are cut:
     half a secret is not known for one.
@@ -146,7 +146,7 @@ def error_context(
     project: str | None = None,
     tool: str | None = None,
 ) -> ErrorContext:
-    """Show the latest errors whose signature begins with *signature*, and what is around them.
+    """Return the latest errors whose signature begins with *signature*, with their context.
 
     *window* counts the records before, and those after, that somebody said: the agent program's
     own notes are left out.
@@ -154,7 +154,7 @@ def error_context(
     wanted = signature.lower()
     if not re.fullmatch("[0-9a-f]+", wanted):
         raise UsageError(
-            f"{signature!r} is no signature",
+            f"invalid error signature: {signature!r}",
             hint="give the beginning of one that is listed",
             code="unknown-signature",
         )
@@ -223,7 +223,7 @@ def _failed_calls(
 def _failed_responses(
     index: Index, where: str, values: list[Any], notes: list[str]
 ) -> Iterator[_Failed]:
-    """Return the errors that are no tool's: what the API answered, or why it did not."""
+    """Yield the errors of the API, which belong to no tool."""
     rows = index.db.execute(
         "SELECT r.id, r.length, s.session, p.path, r.at FROM records AS r"  # noqa: S608 - Ours.
         " LEFT JOIN sessions AS s ON s.id = r.session LEFT JOIN projects AS p ON p.id = s.project"
@@ -254,7 +254,7 @@ def _api_text(record: Record | None) -> str:
 
 
 def _error_text(error: Any) -> str:
-    """Return what an error of the API says: its status and the message, wherever that is nested.
+    """Return the status and message of an API error, wherever they are nested.
 
     Without a message, all of its texts but the HTTP headers.
     """
@@ -335,7 +335,7 @@ def _nearby(index: Index, row: tuple[Any, ...], failed: _Failed) -> Nearby:
 
 
 def _line_of(record: Record | None) -> str:
-    """Say what a record says in one line; of a call, which tool it asks."""
+    """Return the text of a record on one line, or the tool of a call."""
     if record is None:
         return "(not there any more)"
     return one_line(gist_of([record]) or _api_text(record))

@@ -1,16 +1,15 @@
-"""What can be asked about: the resources, their fields, and the parameters of a query.
+"""The resources of a query, their fields, and its parameters.
 
-This is the one description. The check of a query, the SQL that answers it, the options of the
-command line and the JSON Schema for programs are all made from it, so that nothing is advertised
-that is then ignored.
+This is the only description: validation, SQL, command-line options and the JSON Schema are all made
+from it, so nothing is advertised that is then ignored.
 
-In the words of meta-cc, whose call this is, records are entries and calls are tools. A `role` is
-that of the API's messages with the people told apart: `user` has the prompts of a human, and those
-by which one agent calls another; `assistant` has the responses; `tool`, of records only, has the
-results. What the agent program slips in has none. A message of the assistant is one API response,
-however many records carry its parts; one that several logs repeat has a row in each of them, and
-its counters in the one that counts. The counters are of all its passes; added up by model, what a
-further pass used is of the model that made it, as in the ledger.
+The call is meta-cc's, in which records are entries and calls are tools. A `role` is that of the
+API's messages, with tools separate: `user` has the prompts of people, and those with which one
+agent calls another; `assistant` has the responses; `tool`, for records only, has the results.
+Context that the agent program adds has none. A message of the assistant is one API response,
+however many records it has parts in; a response in several logs has a row for each, and its
+counters in the one that counts. The counters include all passes; summed by model, a further pass
+belongs to the model that made it, as in costs.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ MOST_ROWS: Final = 10**12
 
 
 class TimeRange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """From *start* on, up to and without *end*: a date, an instant, or a span such as 7d."""
+    """From *start* to *end* (exclusive): a date, an instant, or a duration such as 7d."""
 
     start: str | None = None
     end: str | None = None
 
 
 class QueryFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which rows; all conditions hold."""
+    """Which rows; all conditions must be true."""
 
     type: Annotated[str | None, Meta(description="The record's type as its log spells it.")] = None
     session_id: Annotated[str | None, Meta(description="How the session's id begins.")] = None
@@ -95,7 +94,7 @@ class Aggregate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much is given, and in which order: that of all rows, whichever logs they stand in."""
+    """How many rows to return, and in which order."""
 
     format: Annotated[
         Format, Meta(description="Summary counts what was found instead of giving it.")
@@ -123,7 +122,7 @@ class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Field(NamedTuple):
-    """A field of a resource. One that is read stands in the log only, not in the index."""
+    """A field of a resource; one that is read is only in the log, not in the index."""
 
     sql: str
     about: str
@@ -143,7 +142,7 @@ class Resource(NamedTuple):
     """What reading a row back needs."""
     fields: dict[str, Field]
     shown: tuple[str, ...]
-    """The fields that are given if none are asked for."""
+    """The default fields."""
     filters: tuple[str, ...]
     roles: tuple[str, ...] = ()
 
@@ -234,7 +233,7 @@ _MESSAGES: Final = (
 )
 
 _FIRST_RECORDS: Final = f"{_MESSAGES} AS g JOIN records AS r ON r.id = g.first"
-# What a subagent answered may stand in a sign of life only, which names no model itself.
+# The response of a subagent may be only in a progress record, which names no model.
 _MODEL: Final = "coalesce(r.model, g.model)"
 
 MESSAGES: Final = Resource(
@@ -329,7 +328,7 @@ ALIASES: Final = {"timestamp": "at"}
 
 
 def described() -> dict[str, Any]:
-    """Describe everything that can be asked, as plain JSON: for help, and for programs."""
+    """Return a description of all queries as plain JSON, for help and for programs."""
     return {
         each.name: {
             "about": each.about,

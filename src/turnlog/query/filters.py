@@ -1,7 +1,7 @@
-"""A query is checked here, and its filter becomes SQL.
+"""Check a query, and translate its filter to SQL.
 
-Whatever cannot be meant (an unknown key, a field of another resource, a pattern that is none) is a
-UsageError that names the possibilities. Nothing that was asked is passed over.
+Anything invalid (an unknown key, a field of another resource, an invalid pattern) is a UsageError
+that lists the alternatives. No part of a query is ignored.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ def is_path(name: str) -> bool:
 def pattern_of(
     text: str, what: str, compiled: Callable[..., Any] = compile_pattern, **flags: re.RegexFlag
 ) -> Any:
-    """Return *text* as a pattern; raise UsageError if it is none."""
+    """Return *text* as a pattern; raise UsageError if it is invalid."""
     try:
         return compiled(text, **flags)
     except ValueError as error:
         raise UsageError(
-            f"{what}: {text!r} is no regular expression: {error}",
+            f"{what}: invalid regular expression {text!r}: {error}",
             hint=r"write a backslash before characters that are meant as they are, such as \(",
         ) from None
 
@@ -127,7 +127,7 @@ class QueryConditions:
         self.values: dict[str, Any] = {}
 
     def put(self, value: Any) -> str:
-        """Return the mark that stands for *value*."""
+        """Return the placeholder for *value*."""
         name = f"v{len(self.values)}"
         self.values[name] = utf8_safe(value)  # As the index has it.
         return f":{name}"
@@ -159,7 +159,7 @@ def conditions_of(
 
 
 def projects_in(db: sqlite3.Connection, project: str) -> str:
-    """Give, as SQL, the ids of the projects in a directory or below it."""
+    """Return SQL for the ids of the projects in a directory or below it."""
     wanted = expand_path(project)
     found = [
         str(number)
@@ -362,7 +362,7 @@ def _resource_names() -> list[str]:
 
 
 def _told(error: msgspec.ValidationError, plain: Any) -> str:
-    """Say what does not fit, with what was given."""
+    """Return a UsageError that names the invalid value."""
     place = str(error).rpartition("`$.")[2].rstrip("`")
     value: Any = plain
     for part in place.split("."):

@@ -1,9 +1,9 @@
-"""What agents do again and again: sequences of tools, access to files, and how much happens when.
+"""Patterns of work: sequences of tools, access to files, and activity over time.
 
-All three are counted by the index alone. A sequence lies in one session's part of one log, and its
-calls follow one another there, whatever was said between; longer runs hold shorter ones, and each
-is counted wherever it begins. What a fork or a resume carried along counts once. Buckets of time
-are those of the caller's zone.
+All are counted by the index alone. A sequence is within one session's part of one log: calls that
+follow each other, whatever was said in between. Longer sequences contain shorter ones, and each is
+counted wherever it begins. Copies made by a fork or a resume count once. Time buckets are in the
+caller's time zone.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def tool_sequences(
     )
     if wanted is None and not 1 < shortest <= longest <= LONGEST:
         raise UsageError(
-            f"sequences of {shortest} to {longest} calls cannot be asked for",
+            f"invalid length of sequences: {shortest} to {longest} calls",
             hint=f"say lengths from 2 to {LONGEST}",
         )
     where, values = _within(index, since, until, project)

@@ -1,14 +1,14 @@
-"""Ask about records, messages and calls: filter, extract, group, count, sort.
+"""Query records, messages and calls: filter, extract, group, count, sort.
 
     query(index, "messages", {"role": "user"})
     query(index, **{"resource": "tools", "transform": {"group_by": "tool_name"}})
 
-What can be asked stands in ``query_fields``. The index answers; text is read back from the logs
-only where a query asks for it or looks into it, and never more than a bounded number of records:
-where reading stopped, a note says so. The order is that of all rows, whichever logs they stand in,
-and rows that are equal in it keep that of their logs.
+``fields`` describes the resources. The index answers; text is read from the logs only if a query
+returns or matches it, and only for a bounded number of records: a note says where reading stopped.
+Rows of all logs are sorted together, and equal rows keep the order of their logs.
 
-meta-cc's `join` is left out: a call's row has its result, and every row its session and project.
+meta-cc's `join` is left out: the row of a call has its result, and every row its session and
+project.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class QueryDocument(Struct, kw_only=True):
     """The offset of the next page, or null."""
     format: Format = "json"
     notes: list[str] = field(default_factory=list)
-    """What should be known of the answer, such as that reading stopped."""
+    """Notes on the answer, such as that reading stopped."""
 
     def lines(self) -> str:
         """Return the rows in their format: JSON, a JSON object a line, or tab-separated values."""
@@ -165,7 +165,7 @@ def _match(  # noqa: PLR0917 - A step of one caller.
     order, enough = "r.id DESC", 0
     if is_listed:
         order = _order_of_rows(resource, asked.output)
-        # One more tells whether there is a next page.
+        # One more, to know whether there is a next page.
         enough = asked.output.limit and asked.output.offset + asked.output.limit + 1
     sql = f"SELECT {resource.key}, {resource.hidden} FROM {found.source(resource)} ORDER BY {order}"  # noqa: S608 - From our own table.
     keys = []
@@ -292,7 +292,7 @@ def _page(output: Output, found: QueryConditions) -> str:
 
 
 def _cut(rows: list[Any], output: Output) -> tuple[list[Any], int | None]:
-    """Cut a page; the row behind it only tells that there is another."""
+    """Return a page; an extra row means that there is a next one."""
     if output.limit and len(rows) > output.limit:
         return rows[: output.limit], output.offset + output.limit
     return rows, None

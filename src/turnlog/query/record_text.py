@@ -1,6 +1,6 @@
-"""What a query must read back from the logs, since the index has words and no text.
+"""Fields of a query that are read from the logs, since the index stores no text.
 
-Reading is bounded: after so many records a reader gives nothing more, and says so.
+The number of records that are read for one query is bounded.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from turnlog.records.record import (
 )
 
 READ_AT_MOST: Final = 100_000
-"""So many records are read for one query."""
+"""The most records that are read for one query."""
 
 
 class RecordText:
-    """Reads records back, up to a bound."""
+    """Reads records, up to a limit."""
 
     def __init__(self, index: Index, at_most: int = READ_AT_MOST) -> None:
         self._index = index
@@ -37,7 +37,7 @@ class RecordText:
         self.is_spent = False
 
     def record(self, number: int, length: int | None = None) -> Record | None:
-        """Read a record; None if it is not there any more, or enough were read."""
+        """Read a record; None if it is gone, or the limit was reached."""
         if self._left <= 0:
             self.is_spent = True
             return None
@@ -45,7 +45,7 @@ class RecordText:
         return self._index.record(number, length)
 
     def parts(self, first: int, last: int, message: str | None, session: Any) -> list[Record]:
-        """Read the records of a log that carry one message."""
+        """Read the records of a log with the parts of one message."""
         if first == last:
             found = self.record(first)
             return [] if found is None else [found]
@@ -106,7 +106,7 @@ def _type_of(block: AnyBlock) -> str:
 
 
 def value_at(record: Record | None, path: str) -> Any:
-    """Follow a path such as message.content.0.type into a record's own JSON."""
+    """Return the value at a path such as message.content.0.type in a record's own JSON."""
     value: Any = None if record is None else record.fields
     for part in path.strip(".").split("."):
         if isinstance(value, dict):
@@ -121,7 +121,7 @@ def value_at(record: Record | None, path: str) -> Any:
 def read_row(
     reader: RecordText, resource: Resource, hidden: Sequence[Any], wanted: Sequence[str]
 ) -> dict[str, Any]:
-    """Read the fields and paths of one row that stand in its log only."""
+    """Read the fields and paths of one row that are only in its log."""
     return _ROW_READERS[resource.name](reader, hidden, wanted)
 
 

@@ -1,22 +1,18 @@
-"""Plain SQL over the views of the index: read only, bounded, one statement at a time.
+"""SQL over the views of the index: read-only, bounded, one statement at a time.
 
     run_sql(index, "SELECT tool, count(*) FROM v_calls GROUP BY tool")
 
-The statement runs on a connection of its own, which cannot write, and sees the views of
-``index/views.sql`` and nothing else. It ends after so many rows or seconds. What SQLite says
-against a statement is a UsageError, with a hint.
+The statement runs on a connection of its own, which cannot write and sees only the views of
+``index/views.sql``. It is limited in rows, seconds and memory. SQLite's errors become a UsageError
+with a hint.
 
-What a statement of somebody else's may do: read the views, for a while, in bounded memory.
+SQLite's authorizer allows only SELECT, only the views, and only functions that compute. What it
+cannot check is refused before SQLite sees the statement: a chain of named subqueries that each use
+the previous one twice doubles with every link while it is prepared, which nothing can interrupt.
 
-SQLite asks the guard before it does anything: only SELECT is allowed, only the views can be read,
-and only functions that compute. What SQLite cannot be asked about is refused before it sees the
-statement: a chain of named subqueries that each use the one before twice doubles with every link,
-while it is being prepared, when nothing can interrupt it.
-
-SQLite's own limit, ``hard_heap_limit``, is for all connections of a process and cannot be lifted
-again: a program that only asked a question would find its own databases short of memory. So the
-guard looks at the process itself. Whatever a statement sorts or groups stays in memory, where the
-guard sees it: in temporary files it could fill the disk.
+SQLite's ``hard_heap_limit`` applies to all connections of a process and cannot be raised again, so
+the memory of the process is watched instead. Sorting and grouping stay in memory, where they count;
+temporary files could fill the disk.
 """
 
 from __future__ import annotations
@@ -44,7 +40,7 @@ from turnlog.records.dates import iso
 from turnlog.storage.system import memory_bytes
 
 MOST_STATEMENT_BYTES: Final = 100_000
-# Of one value. A function cannot be interrupted, and to look for one long text in another takes
+# Of one value. A function cannot be interrupted, and searching one long text for another takes
 # time as the square of this: a second, here.
 MOST_VALUE_BYTES: Final = 300_000
 MOST_MEMORY_BYTES = 256_000_000
@@ -94,10 +90,10 @@ _TOKEN: Final = re.compile(
 
 
 class Guard:
-    """Watches over one connection. *refused* says why the statement was refused, if it was."""
+    """Checks the statements of one connection; *refused* is the reason for a refusal, if any."""
 
     def __init__(self, db: sqlite3.Connection, *, inner: Container[str], seconds: float) -> None:
-        """*inner* are the views that may read tables; nobody else can know their names."""
+        """*inner* are the views that may read tables; their names are secret."""
         self.refused = ""
         self.is_late = False
         self.is_too_large = False
@@ -152,7 +148,7 @@ class Guard:
         return self._refuse("only SELECT is allowed here")
 
     def _is_open(self, name: str, database: str | None, *, is_counted: bool) -> bool:
-        """Return whether anybody may read what is called *name*: views and named subqueries."""
+        """Return whether *name* may be read: a view or a named subquery."""
         if name in _TABLE_FUNCTIONS or (is_counted and name in self._read):
             return True
         if name in self._closed or name.startswith(("sqlite_", "pragma_")):
@@ -191,7 +187,7 @@ def _expanded(statement: str) -> int:
     tokens = [_plain(token) for token in _TOKEN.findall(statement)]
     tokens = [token for token in tokens if token]
     names = {name for at in range(len(tokens)) if (name := _named_at(tokens, at)) is not None}
-    # One that stands before a dot is part of a column's name, and uses nothing.
+    # Before a dot it is part of a column's name, not a use.
     pairs = zip(tokens, [*tokens[1:], ""], strict=False)
     used = Counter(token for token, then in pairs if token in names and then != ".")
     copies = 1
@@ -201,7 +197,7 @@ def _expanded(statement: str) -> int:
 
 
 def _plain(token: str) -> str:
-    """Write a token the way it is compared; a comment is none."""
+    """Return a token in the form in which tokens are compared; "" for a comment."""
     if token.startswith(("--", "/*")):
         return ""
     if len(token) > 1 and token[0] in "'\"`[":
@@ -211,7 +207,7 @@ def _plain(token: str) -> str:
 
 
 def _named_at(tokens: list[str], at: int) -> str | None:
-    """Return the name of the subquery whose AS stands at *at*, if one does."""
+    """Return the name of the subquery whose AS is at *at*, if any."""
     if tokens[at] != "as" or at == 0:
         return None
     then = [token for token in tokens[at + 1 : at + 4] if token not in ("not", "materialized")]
@@ -233,7 +229,7 @@ _VIEW: Final = re.compile(
     r"((?:^-- [^\n]*\n)+)CREATE VIEW (v_\w+) AS\n(.*?);$", re.DOTALL | re.MULTILINE
 )
 _COLUMN: Final = re.compile(r" AS (\w+),?  -- (.+)$", re.MULTILINE)
-# Which column says when, for those who ask only for what is new. The other views are made of these.
+# The time column of each view, for since and until. The other views are based on these.
 _INSTANTS: Final = {
     "v_sessions": "last_active_at",
     "v_subagents": "last_active_at",
@@ -253,7 +249,7 @@ class SqlDocument(Struct, kw_only=True):
     columns: list[str]
     rows: list[list[Cell]]
     truncated: bool = False
-    """There was more than was asked for, or than fits."""
+    """Whether there were more rows than the limit, or than fit."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -351,12 +347,12 @@ def _answer(cursor: sqlite3.Cursor, limit: int) -> SqlDocument:
 
 
 def _is_interrupted(error: Exception) -> bool:
-    """Tell whether a Ctrl-C reached the guard: SQLite takes what it raises for an order to stop."""
+    """Return whether Ctrl-C interrupted the guard, which SQLite reports as an interruption."""
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
 
 
 def _told(error: Exception, guard: Guard, seconds: float) -> UsageError:
-    """Say what is wrong with a statement."""
+    """Return a UsageError for what is wrong with a statement."""
     if guard.is_too_large:
         return UsageError(
             f"the statement needs more than {MOST_MEMORY_BYTES // 10**6} MB of memory",
@@ -436,7 +432,7 @@ def _conditions(
 
 @cache
 def _views() -> tuple[_Made, ...]:
-    """Read the views, and what is said of them, from the file that makes them."""
+    """Read the views and the comments on them from views.sql."""
     script = files("turnlog.index").joinpath("views.sql").read_text("utf-8")
     made = []
     for about, name, select in _VIEW.findall(script):
@@ -447,7 +443,7 @@ def _views() -> tuple[_Made, ...]:
 
 
 class _Texts:
-    """Reads what a record says, for the function ``text``."""
+    """Implements the SQL function ``text``."""
 
     def __init__(self, index: Index) -> None:
         self._has_failed = False
@@ -455,7 +451,7 @@ class _Texts:
         self._logs: dict[str, int] | None = None
 
     def text(self, log: Any, offset: Any) -> str | None:
-        """Return the texts of the record at *offset* in *log*; None if there is no such record."""
+        """Return the text of the record at *offset* in *log*, or None."""
         try:
             return self._text(log, offset)
         except Exception:

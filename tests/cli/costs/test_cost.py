@@ -426,7 +426,7 @@ def test_a_row_is_named_as_people_name_it(turnlog, worked):
     assert explained("tool", "--explain", "none") == (0, "none $0.11 for 1 response")
     assert explained("tool", "--explain", "bash")[1].startswith("Bash $")
     assert explained("branch", "--explain", "tail")[1].startswith("/srv/kites,tail $")
-    assert explained("branch", "--explain", "main") == (2, "error: 2 rows are meant by 'main'")
+    assert explained("branch", "--explain", "main") == (2, "error: 'main' matches 2 rows")
     assert explained("project", "--explain", "kites")[1].startswith("/srv/kites $")
     assert explained("project", "--explain", "kitse") == (2, "error: no row is called 'kitse'")
 
