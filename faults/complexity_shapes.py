@@ -596,7 +596,7 @@ def _mcp(tool: str, **arguments: Any) -> Callable[[Path], None]:
 
         homes = find_homes((home,))
         desk = ToolContext(
-            homes=homes, scope=None, settings=Settings(), reading_on=BackgroundRefresh(homes)
+            homes=homes, scope=None, settings=Settings(), background=BackgroundRefresh(homes)
         )
         calls = ToolCallRunner(desk)
         named = getattr(importlib.import_module(f"turnlog.mcp.tools.{tool}"), tool.upper())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -49,6 +50,16 @@ def pytest_configure(config):
     settings.register_profile("seeded", max_examples=examples, derandomize=True, **common)
     settings.register_profile("hunt", max_examples=5_000, **common)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
+
+
+def pytest_collection_finish():
+    """Exempt modules and collected tests from garbage collection: there are millions of objects."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()
 
 
 @pytest.fixture(

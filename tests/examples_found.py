@@ -10,6 +10,7 @@ import re
 import shlex
 import textwrap
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import click
@@ -62,11 +63,14 @@ class Example:
         return self.words[1 : len(wanted) + 1] == wanted
 
 
+@cache
 def blocks(path):
-    """Give every block of a page."""
-    for token in MarkdownIt("commonmark").parse(path.read_text("utf-8")):
-        if token.type in ("fence", "code_block"):
-            yield Block(path.name, token.map[0] + 1, token.info.strip(), token.content)
+    """Return every block of a page."""
+    return [
+        Block(path.name, token.map[0] + 1, token.info.strip(), token.content)
+        for token in MarkdownIt("commonmark").parse(path.read_text("utf-8"))
+        if token.type in ("fence", "code_block")
+    ]
 
 
 def spans(path):

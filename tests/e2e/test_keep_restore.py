@@ -153,6 +153,7 @@ def test_claude_goes_on_from_a_log_that_its_kept_copy_made_whole(claude, api, wa
     assert arrived(resumed(claude, api)) == arrived(sent)
 
 
+@pytest.mark.slow
 def test_claude_goes_on_in_another_directory(claude, api, walked, read_by_sdk):
     original = resumed(claude, api)
     old, thread = claude.project, read_by_sdk(ID)

@@ -216,6 +216,7 @@ def test_fork_and_continue(ask):
     assert [each["session_id"] for each in listed] == [fresh, forked, first]
 
 
+@pytest.mark.slow
 def test_claude_resumes_from_the_stores_own_directory_and_the_sdk_after_it(ask, tmp_path):
     session_id, _ = ask(WALK)
     root = ask.store.root
@@ -292,6 +293,7 @@ def test_a_home_that_lagged_behind_the_store_is_brought_up_to_it(ask, tmp_path):
     assert prompts(sent) == [WALK, "And pears?", "And quinces?", "And figs?"]
 
 
+@pytest.mark.slow
 def test_a_session_moves_to_a_new_machine_and_on_from_there(ask, tmp_path):
     """Imported into a store of the SDK's own, exported to a new home, resumed by name."""
     done = ask.claude("-p", WALK, FREELY)

@@ -216,6 +216,7 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     assert not (tmp_path / "p").exists()
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_long_session_are_not_held(tmp_path):
     asked = {"type": "user", "sessionId": ID, "message": {"role": "user", "content": "kite " * 40}}
     records = (asked | {"uuid": f"{number:08}-{'0' * 28}"} for number in range(5_000))

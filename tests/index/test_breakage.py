@@ -105,6 +105,7 @@ def test_a_kill_before_new_logs_are_noted_does_not_hide_them(tree, own, tmp_path
 # -- crowded --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_refreshers_readers_and_a_writer_at_once(own, tmp_path):
     homes = made_tree(tmp_path / "home", 2, 100_000)
     refresh(homes)

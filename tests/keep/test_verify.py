@@ -513,6 +513,7 @@ def test_an_archive_without_a_digest_is_judged_by_itself(flat):
 # -- bounds ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_needs_little_memory_however_long_the_logs_are(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "turnlog"))
     orchard = Orchard(tmp_path)

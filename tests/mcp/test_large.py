@@ -45,6 +45,7 @@ def memory_mb(pid):
     return {name: int(told.split(f"{name}:")[1].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 def test_a_long_session_makes_neither_large_answers_nor_a_large_server(tmp_path):
     log = large_log(tmp_path / "home")

@@ -542,6 +542,7 @@ def test_a_bounded_list_reads_no_more_than_it_needs(index):
     assert (len(page.rows), page.next, page.notes) == (2, 2, [])
 
 
+@pytest.mark.slow
 def test_a_pattern_that_takes_years_is_stopped_and_what_was_found_is_given(tmp_path, monkeypatch):
     monkeypatch.setattr(querying, "BUDGET_SECONDS", 0.2)
     said = ["lantern 1", "x" * 50, "lantern 2"]

@@ -163,6 +163,7 @@ def test_a_child_that_closes_its_handle_leaves_its_parents_open(log):
     assert told(read(log)) == ["u-1"]
 
 
+@pytest.mark.slow
 def test_a_fork_while_a_thread_writes_does_not_hang_the_child(log):
     stop = threading.Event()
     with LogWriter(log, durability="flush", lock_timeout=None) as writer:

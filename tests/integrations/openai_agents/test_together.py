@@ -73,6 +73,7 @@ def log_of(root):
     return path
 
 
+@pytest.mark.slow
 def test_eight_processes_add_and_pop_and_no_item_is_lost_or_popped_twice(tmp_path):
     workers = [
         subprocess.Popen(

@@ -781,6 +781,7 @@ def test_whoever_waits_too_long_is_told(world):
     world.keep()
 
 
+@pytest.mark.slow
 def test_keeps_at_once_and_a_writer(world):
     fill(world)
     code = (
