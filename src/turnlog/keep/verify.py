@@ -136,7 +136,9 @@ def verify_archives(
     for file in files:
         if file.name.endswith(_META) and not file.name.startswith("projects/"):
             found = _lost(file, names)
-        elif _is_archive(file.name):
+        elif file.name.endswith(_ARCHIVES) and (
+            log_in(file.name) is not None or "compressed" in file.name.split("/")[:-1]
+        ):
             report.archives += 1
             report.packed_bytes += file.size_bytes
             found = _altered(file, report, advance)
@@ -153,11 +155,6 @@ def verify_archives(
                 detail=detail,
                 ranges=ranges,
             )
-
-
-def _is_archive(name: str) -> bool:
-    packed = name.endswith(_ARCHIVES)
-    return packed and (log_in(name) is not None or "compressed" in name.split("/")[:-1])
 
 
 def _altered(
@@ -269,13 +266,16 @@ class _Home:
 
         Concurrent changes are waited for: until then copies are newer than their catalog.
         """
-        with self._held():
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(LogError, OSError):  # A read-only place does not change.
+                held.enter_context(lock_mirror(self._mirror.place))
             now = Mirror(self._mirror.home, self._mirror.place)
             strangers = _strangers(now)
             checked = [
                 (each, self._check(each), is_newest)
                 for copy, is_newest in suspects
-                for each in _same(copy, now.copies.get(copy.name, []), is_newest=is_newest)
+                for each in now.copies.get(copy.name, [])[-1 if is_newest else 0 :]
+                if is_newest or each.generation == copy.generation
             ]
         for copy, seems, is_newest in checked:
             found = self._count(copy, seems, is_newest=is_newest)
@@ -283,14 +283,6 @@ class _Home:
                 yield found
         for copy in strangers:
             yield self._finding(VerifyProblem.EXTRA, copy, "no file of a home has this name")
-
-    @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
-        """Lock the mirror, if possible: in a read-only place, copies do not change."""
-        with contextlib.ExitStack() as held:
-            with contextlib.suppress(LogError, OSError):
-                held.enter_context(lock_mirror(self._mirror.place))
-            yield
 
     def _count(
         self, copy: Copy, found: VerifyFinding | None, *, is_newest: bool
@@ -448,11 +440,6 @@ def _strangers(mirror: Mirror) -> list[Copy]:
         for name, path, generation in mirror.lying()
         if name not in mirror.copies
     ]
-
-
-def _same(copy: Copy, now: list[Copy], *, is_newest: bool) -> list[Copy]:
-    """Return the copy that replaced another among those that exist *now*, if any."""
-    return now[-1:] if is_newest else [each for each in now if each.generation == copy.generation]
 
 
 def _holds(frames: Frames, number: int, digest: bytes) -> bool:

@@ -11,7 +11,7 @@ shrinks by what was removed. That is checked, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
 from functools import partial
@@ -25,7 +25,7 @@ from turnlog.keep.compaction.rules import SAID_BY, Read
 from turnlog.records.record import Linked, Record
 from turnlog.records.responses import RunningTotals
 from turnlog.sessions.metadata import MetadataFold
-from turnlog.sessions.reading.context import Context, Digest, context_of, digests_of
+from turnlog.sessions.reading.context import Digest, context_of, digests_of
 from turnlog.sessions.reading.ranges import replay
 from turnlog.sessions.reading.subagents import Traces
 from turnlog.sessions.reading.threads import main_thread, whole_thread
@@ -194,15 +194,14 @@ def _of_threads(tree: Tree, names: dict[int, str], path: Path) -> dict[str, Iter
             (_name(names, turn.prompt), [_name(names, node) for node in turn.nodes])
             for turn in turns_of(whole)
         ),
-        "context": _context(context, names),
+        "context": (
+            _digest(context.digest, names),
+            [_name(names, node) for node in context.nodes],
+            context.summarised,
+        ),
         "digests": (_digest(digest, names) for digest in digests_of(tree, read)),
         "replay": replay(record for _, record in read(main)),
     }
-
-
-def _context(context: Context, names: dict[int, str]) -> Sequence[object]:
-    nodes = [_name(names, node) for node in context.nodes]
-    return _digest(context.digest, names), nodes, context.summarised
 
 
 def _digest(digest: Digest | None, names: dict[int, str]) -> object:

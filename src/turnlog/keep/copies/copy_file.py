@@ -50,7 +50,6 @@ from turnlog.storage.atomic_files import (
 from turnlog.storage.compressed import (
     DIGEST_BYTES,
     BrokenFrame,
-    FrameTable,
     Packed,
     Packer,
     check_packed,
@@ -168,7 +167,7 @@ class _Earlier(Struct):
 
 @contextlib.contextmanager
 def _earlier(catalogue: Catalogue, name: str) -> Iterator[_Earlier | str]:
-    """Open the existing copy; or return what is wrong with it, None if there is none."""
+    """Open the existing copy; or return what is wrong with it, "" if there is none."""
     path = kept_copy(catalogue.root_of(name), name)
     try:
         fd = open_regular(path)
@@ -187,17 +186,15 @@ def _earlier(catalogue: Catalogue, name: str) -> Iterator[_Earlier | str]:
 
 def _opened(fd: int, path: Path, name: str, catalogue: Catalogue) -> _Earlier:
     known, table = catalogue.current.get(name), read_table(fd)
-    if known is not None and table is not None and _fits(known, table, os.fstat(fd).st_size):
-        return _Earlier(fd, Packed(table, known.digests, known.sums), known)
+    if known is not None and table is not None:
+        sizes = known.size_bytes, known.packed_bytes, len(known.digests)
+        frames_bytes = len(table.frames) * DIGEST_BYTES
+        if sizes == (table.size_bytes, os.fstat(fd).st_size, frames_bytes):
+            return _Earlier(fd, Packed(table, known.digests, known.sums), known)
     # The catalog is outdated or lost: only the copy itself shows what it holds.
     number = generation_in_place(catalogue, name)
     kept, packed = adopted(path, name, number, catalogue.conflict_of(name))
     return _Earlier(fd, packed, kept)
-
-
-def _fits(known: KeptFile, table: FrameTable, packed_bytes: int) -> bool:
-    sizes = known.size_bytes, known.packed_bytes, len(known.digests)
-    return sizes == (table.size_bytes, packed_bytes, len(table.frames) * DIGEST_BYTES)
 
 
 def _copied(
@@ -295,7 +292,7 @@ def _filled(
 
 
 def _number(made: NewCopy, catalogue: Catalogue, packed: Packed, copy: FramedSource) -> None:
-    """Return the number of a new whole copy, and of the existing one if that must stay."""
+    """Number a new whole copy, and the existing one if that must stay."""
     name = made.kept.name
     known = catalogue.current.get(name)
     if made.damage and known is not None and _holds_all(packed, copy, known):
@@ -339,7 +336,7 @@ def _read(fd: int, size: int, offset: int) -> bytes:
 
 
 HOUR: Final = 3600.0
-"""Nobody takes so long to make a file."""
+"""No process takes so long to make a file."""
 
 
 def place_all(copies: list[NewCopy], catalogue: Catalogue, unsynced: Iterable[Path] = ()) -> None:
@@ -466,7 +463,9 @@ def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
             for item in items:
                 if is_temporary(item.name):
                     with contextlib.suppress(FileNotFoundError):
-                        if not unused_for or _used_at(item) < before:
+                        # Not the mtime, which may be that of its contents.
+                        used_at = item.stat(follow_symlinks=False).st_ctime
+                        if not unused_for or used_at < before:
                             os.unlink(item.path)
 
 
@@ -476,11 +475,6 @@ def sweep_beneath(top: Path) -> None:
         if is_temporary(item.name):
             with contextlib.suppress(OSError):
                 os.unlink(item.path)
-
-
-def _used_at(item: os.DirEntry[str]) -> float:
-    """Return when something was touched last; other times may be those of its contents."""
-    return item.stat(follow_symlinks=False).st_ctime
 
 
 def sync_directories(paths: Iterable[Path]) -> None:

@@ -159,8 +159,9 @@ def restore(
             places.name(name),
             places.of_log(name),
             is_main=name in session.mains,
+            # A flat store's metadata can be rebuilt from the log.
             is_shared=name not in session.names
-            or _is_cache(name)
+            or (name.endswith(".meta.json") and not name.startswith("projects/"))
             or (replace and not _is_log(name)),
             may_replace=replace and _is_log(name),
         )
@@ -323,11 +324,6 @@ def _is_log(name: str) -> bool:
     """Return whether the file *name* is a log that can be appended to."""
     log = log_in(name)
     return log is not None and log.compression is None
-
-
-def _is_cache(name: str) -> bool:
-    """Return whether a file can be rebuilt from a log: the caches of a flat store."""
-    return name.endswith(".meta.json") and not name.startswith("projects/")
 
 
 class NewPlaces:

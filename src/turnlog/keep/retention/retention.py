@@ -31,7 +31,7 @@ from turnlog.errors import (
     TurnlogError,
     UsageError,
 )
-from turnlog.formats import Home, LogFile, Problem, turnlog_home
+from turnlog.formats import Home, Problem, turnlog_home
 from turnlog.formats.home_files import OF_SESSIONS
 from turnlog.formats.projects import absolute, expand_path
 from turnlog.formats.walk import UnreadablePlace, refuse_unreadable
@@ -419,7 +419,12 @@ def reset_project(
         problems: list[Problem] = []
         sessions = sessions_of(home, problems)
         refuse_unreadable(problems)
-        found = {each: logs for each, logs in sessions.items() if _project_of(each, logs) == wanted}
+        found = {}
+        for session_id, logs in sessions.items():
+            mains = [log for log in logs if log.kind != "subagent"]
+            where = activity_from_ends(session_id, mains).project
+            if where is not None and PurePath(where) == wanted:
+                found[session_id] = logs
         for session_id, logs in found.items():
             refuse_if_running(session_id, logs, (home,))
             refuse_if_shared(session_id, logs, tuple(found))
@@ -427,9 +432,3 @@ def reset_project(
     trash = Trash(own)
     done = [delete_together(group, SessionFileIndex(home), trash, terms) for home, group in groups]
     return [deletion for each in done for deletion in each.values()]
-
-
-def _project_of(session_id: str, logs: Sequence[LogFile]) -> PurePath | None:
-    own = [log for log in logs if log.kind != "subagent"]
-    project = activity_from_ends(session_id, own).project
-    return PurePath(project) if project is not None else None
