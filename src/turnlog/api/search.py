@@ -17,8 +17,8 @@ from turnlog.search.language import (
     joined,
     parse,
 )
-from turnlog.search.scan import literal_of
 from turnlog.search.search import SearchDocument, search
+from turnlog.search.tokenizer import literal_of
 
 __all__ = [
     "FieldFilter",

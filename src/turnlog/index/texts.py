@@ -13,7 +13,7 @@ words; they are found as literal text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -102,14 +102,10 @@ class Text(NamedTuple):
 def texts_of(record: Record) -> list[Text]:
     """Return the texts of *record*; none is empty."""
     if isinstance(record, SAID):  # Nearly all are.
-        return texts_of_blocks(record.blocks, _plain_of(record))
+        plain = _plain_of(record)
+        found = (text_of_block(block, plain) for block in record.blocks)
+        return [Text(*text) for text in found if text[1]]
     return [text for text in _texts(record) if text.text]
-
-
-def texts_of_blocks(blocks: Iterable[Any], plain: TextKind) -> list[Text]:
-    """Return the texts of blocks; text blocks are of the kind *plain*. None is empty."""
-    found = (text_of_block(block, plain) for block in blocks)
-    return [Text(*each) for each in found if each[1]]
 
 
 def text_of_block(block: Any, plain: TextKind) -> tuple[TextKind, str]:

@@ -210,8 +210,10 @@ def make_snippet(
     *near* is where a match is known or suspected: only what is around it is searched if *text* is
     long. *context* is the number of lines to return before and after the match.
     """
-    spans = _spans(text, highlight, near)
-    best = _densest(spans, text, max(1, width - 2))
+    spans = highlight(text) if len(text) <= WINDOW else _spans_near(text, highlight, near)
+    best = spans[0] if spans else (0, 0)
+    if len(spans) > 1:
+        best = _densest(spans, text, max(1, width - 2))
     flat, first, last, (begin, end) = _cut(text, best, width)
     lead = "" if begin == 0 and not text[:first].strip() else _ELLIPSIS
     trail = "" if end == len(flat.text) and not text[last:].strip() else _ELLIPSIS
@@ -252,10 +254,8 @@ def _phrase(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"{first}(?<![^\W_]{first}){following}(?![^\W_])")
 
 
-def _spans(text: str, highlight: Callable[[str], list[Span]], near: int | None) -> list[Span]:
-    """Return where the matches are in *text*; in a long one only those around the first."""
-    if len(text) <= WINDOW:
-        return highlight(text)
+def _spans_near(text: str, highlight: Callable[[str], list[Span]], near: int | None) -> list[Span]:
+    """Return where the matches are in a long text, around *near* or the first one."""
     base, stop = _window(text, near)
     spans = highlight(text[base:stop])
     if not spans:  # *near* was a wrong guess.
@@ -334,8 +334,6 @@ def _cut(text: str, best: Span, width: int) -> tuple[_Flat, int, int, Span]:
 
 def _densest(spans: Sequence[Span], text: str, width: int) -> Span:
     """Return the stretch with the most different matches, or the first of several."""
-    if len(spans) < 2:
-        return spans[0] if spans else (0, 0)
     words = [text[begin:end].casefold() for begin, end in spans]
     best: tuple[int, int, Span] = (0, 0, spans[0])
     stop = 0

@@ -122,7 +122,10 @@ def parse(text: str, *, now: datetime, zone: tzinfo) -> SearchQuery:
     text = text.replace("\0", " ")
     reader = _Reader(text, now, zone)
     groups = [_Group()]
-    for token in _pair_parentheses(_lex(text)):
+    tokens = _lex(text)
+    if any(token.kind in ("open", "close") for token in tokens):
+        tokens = _pair_parentheses(tokens)
+    for token in tokens:
         if token.kind == "open":
             groups[-1].waiting.extend(["NOT"] * token.is_negated)
             groups.append(_Group())
@@ -148,19 +151,19 @@ def joined(nodes: list[Node]) -> Node | None:
 
 def word_leaves(tree: Node | None) -> list[Word | Phrase]:
     """List the words and phrases to find, without those that are excluded."""
-    return [leaf for leaf in _leaves(tree, with_negated=False) if not isinstance(leaf, FieldFilter)]
+    return [leaf for leaf in leaves(tree) if not isinstance(leaf, FieldFilter)]
 
 
 def filters_of(tree: Node | None) -> tuple[FieldFilter, ...]:
     """List all filters in *tree*, including negated ones and alternatives."""
-    leaves = _leaves(tree, with_negated=True)
-    return tuple(leaf for leaf in leaves if isinstance(leaf, FieldFilter))
+    found = leaves(tree, with_negated=True)
+    return tuple(leaf for leaf in found if isinstance(leaf, FieldFilter))
 
 
 def is_only_filters(tree: Node | None) -> bool:
     """Return whether *tree* has filters and nothing else."""
-    leaves = _leaves(tree, with_negated=True)
-    return tree is not None and all(isinstance(leaf, FieldFilter) for leaf in leaves)
+    found = leaves(tree, with_negated=True)
+    return tree is not None and all(isinstance(leaf, FieldFilter) for leaf in found)
 
 
 def with_prefixes(tree: Node | None) -> Node | None:
@@ -173,7 +176,10 @@ def with_prefixes(tree: Node | None) -> Node | None:
     return tree
 
 
-def _leaves(tree: Node | None, *, with_negated: bool) -> Iterator[Word | Phrase | FieldFilter]:
+def leaves(
+    tree: Node | None, *, with_negated: bool = False
+) -> Iterator[Word | Phrase | FieldFilter]:
+    """Yield the words, phrases and filters of *tree*, from left to right."""
     waiting = [] if tree is None else [tree]
     while waiting:
         node = waiting.pop()

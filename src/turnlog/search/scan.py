@@ -24,9 +24,9 @@ from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.records.damage import Damage
 from turnlog.search.filters import CROWD_SECONDS, WAS_TAKEN
-from turnlog.search.language import FieldFilter, Node, Not, Phrase, Word, conjuncts
+from turnlog.search.language import FieldFilter, Node, Word
 from turnlog.search.regex import TimeBudget, compile_pattern
-from turnlog.search.tokenizer import Span, terms
+from turnlog.search.tokenizer import Span
 
 LONGEST_TEXT: Final = 1_000_000
 """Only the beginning of a longer text is matched with a pattern."""
@@ -185,22 +185,6 @@ def regex_pattern(text: str) -> ScanPattern:
             code="invalid-regex",
         ) from None
     return ScanPattern(compiled, _required(text), is_quick=False)
-
-
-def literal_of(tree: Node | None) -> str | None:
-    """Return the text to scan the logs for if *tree* has no indexed words, else None."""
-    literals = []
-    for node in conjuncts(tree):
-        inner = node.node if isinstance(node, Not) else node
-        if isinstance(inner, FieldFilter):
-            is_scope = inner.at is not None or inner.field in ("session", "project")
-            if node is not inner or not is_scope:
-                return None
-        elif not isinstance(inner, Word | Phrase) or terms(inner.text):
-            return None
-        elif node is inner:
-            literals.append(inner.text)
-    return max(literals, key=len, default=None)
 
 
 def needles_of(run: str, *, ignores_case: bool) -> tuple[bytes, ...]:

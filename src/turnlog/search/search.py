@@ -32,8 +32,6 @@ from turnlog.index.texts import ANSWERED, WEIGHTS
 from turnlog.search.filters import Table
 from turnlog.search.hits import WIDTH, Hit, HitReader, HitView, first_place
 from turnlog.search.language import (
-    All,
-    Any,
     FieldFilter,
     Node,
     SearchQuery,
@@ -41,6 +39,7 @@ from turnlog.search.language import (
     filters_of,
     is_only_filters,
     joined,
+    leaves,
     parse,
     word_leaves,
 )
@@ -50,7 +49,6 @@ from turnlog.search.scan import (
     ScanPattern,
     ScanScope,
     TextMatch,
-    literal_of,
     literal_pattern,
     needles_of,
     regex_pattern,
@@ -58,7 +56,7 @@ from turnlog.search.scan import (
 )
 from turnlog.search.sql import Renderer, SearchStatement
 from turnlog.search.suggestions import Suggestions, another_time_note, by_prefix, without_dates
-from turnlog.search.tokenizer import highlighter, matches, terms
+from turnlog.search.tokenizer import highlighter, literal_of, matches, terms
 
 RANKED_AT_ONCE: Final = 1_000
 """How many of the newest matches are ranked together."""
@@ -70,7 +68,6 @@ _LEAST_RECENCY: Final = 0.2
 _UNRANKED: Final = 0.5
 _WEIGHTS: Final = {int(kind): weight for kind, weight in WEIGHTS.items()}
 _KINDS_OF_RESULTS: Final = frozenset(kind.name.lower() for kind in ANSWERED)
-# Mostly tool results match these.
 _ABOUT_RESULTS: Final = (FieldFilter("is", "error"), FieldFilter("role", "tool"))
 
 # SQLite finds the newest text with a word at once, but for a prefix it first merges the lists of
@@ -175,24 +172,18 @@ def search(
         is_one_session = any(isinstance(n, FieldFilter) and n.field == "session" for n in nodes)
         per_session = 0 if by_time or is_one_session else PER_SESSION
     page = structs.replace(page, newest=by_time, per_session=per_session)
-    with_results = (
-        with_results or any(node in _ABOUT_RESULTS for node in nodes) or _names_results(tree)
+    # Also if the query asks for results by name, or for what mostly tools report.
+    with_results |= any(node in _ABOUT_RESULTS for node in nodes) or any(
+        isinstance(leaf, FieldFilter)
+        and leaf.field in ("is", "type")
+        and leaf.value.lower() in _KINDS_OF_RESULTS
+        for leaf in leaves(tree)
     )
     return run.words(tree, page, _tables(with_results=with_results))
 
 
 def _tables(*, with_results: bool) -> list[Table]:
     return ["said", "answered"] if with_results else ["said"]
-
-
-def _names_results(tree: Node | None) -> bool:
-    """Return whether a filter, not negated, asks for tool results or added context."""
-    match tree:
-        case FieldFilter(field="is" | "type", value=value):
-            return value.lower() in _KINDS_OF_RESULTS
-        case All() | Any():
-            return any(map(_names_results, tree.nodes))
-    return False
 
 
 class _Search:
@@ -260,10 +251,10 @@ class _Search:
                 [node for node in nodes if isinstance(node, FieldFilter)],
                 tables,
             )
-        leaves = word_leaves(tree)
-        phrases = sorted(filter(None, {terms(leaf.text) for leaf in leaves}))
+        words = word_leaves(tree)
+        phrases = sorted(filter(None, {terms(word.text) for word in words}))
         view = HitView(
-            highlighter(leaves),
+            highlighter(words),
             lambda text: first_place(text, phrases),
             page.width,
             page.context,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any as Anything
 from typing import Final, NamedTuple
 
@@ -114,12 +115,15 @@ class Renderer:
     """
 
     def __init__(self, db: sqlite3.Connection, *, is_masked: bool = False) -> None:
-        self.filters = Filters(db)
         self._db, self._is_masked = db, is_masked
         self._table: Table = "said"
         self._needs_check = False
         self._leaves = 0
         make_vocabulary(db)
+
+    @cached_property
+    def filters(self) -> Filters:
+        return Filters(self._db)
 
     def statement(
         self, tree: Node | None, table: Table, *, ranked: bool, last: int | None = None

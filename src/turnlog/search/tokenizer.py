@@ -23,7 +23,7 @@ from typing import Any as Anything
 from typing import Final
 
 from turnlog.index.texts import as_words
-from turnlog.search.language import All, Any, FieldFilter, Node, Not, Phrase, Word
+from turnlog.search.language import All, Any, FieldFilter, Node, Not, Phrase, Word, conjuncts
 
 LETTER: Final = r"[^\x00-/:-`{-\x7f]"
 """A regular expression for a character of a word in the result of ``fold``."""
@@ -117,6 +117,22 @@ def terms(text: str) -> tuple[str, ...]:
     return tuple(term for (term,) in rows)
 
 
+def literal_of(tree: Node | None) -> str | None:
+    """Return the text to scan the logs for if *tree* has no indexed words, else None."""
+    literals = []
+    for node in conjuncts(tree):
+        inner = node.node if isinstance(node, Not) else node
+        if isinstance(inner, FieldFilter):
+            is_scope = inner.at is not None or inner.field in ("session", "project")
+            if node is not inner or not is_scope:
+                return None
+        elif not isinstance(inner, Word | Phrase) or terms(inner.text):
+            return None
+        elif node is inner:
+            literals.append(inner.text)
+    return max(literals, key=len, default=None)
+
+
 def as_phrase(leaf: Word | Phrase) -> str:
     """Return *leaf* as an FTS5 phrase; nothing in it is read as an operator."""
     words = as_words(leaf.text).replace("\0", " ").replace('"', '""')
@@ -156,7 +172,11 @@ def _searchable(text: str, *, is_ascii: bool) -> tuple[str, str] | None:
 
     None if only SQLite can tell the words. With *is_ascii*, only ASCII words can be found.
     """
-    if is_ascii and (words := _ascii_words(text)) is not None:
+    words = None
+    if is_ascii:
+        plain = text.replace(_LONE, " ")
+        words = plain.lower() if plain.isascii() else _ascii_words(plain)
+    if words is not None:
         return words, words
     letters = fold(text)
     if letters is None:
@@ -167,9 +187,6 @@ def _searchable(text: str, *, is_ascii: bool) -> tuple[str, str] | None:
 
 def _ascii_words(text: str) -> str | None:
     """Return *text* such that ASCII words can be found in it, at the same places; None if slow."""
-    text = text.replace(_LONE, " ")
-    if text.isascii():
-        return text.lower()
     others = _beyond_ascii(text)
     if len(others) > _FEW_LONE:
         return None
