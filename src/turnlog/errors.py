@@ -109,8 +109,9 @@ class LogError(TurnlogError, OSError):
         path: str | os.PathLike[str],
         hint: str = "",
         errno: int | None = None,
+        code: str = "",
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, code=code)
         self.path = os.fspath(path)
         self.errno = errno
 

@@ -20,6 +20,7 @@ import pytest
 
 from index.homes import SESSIONS, answered, flipped, lines, log_path, made_tree, own_index, rebuilt
 from index.rows import differences, rows_of
+from turnlog.cli.hints import hint_of
 from turnlog.errors import BrokenIndex, IndexTooNew, IndexUnavailable
 from turnlog.index import database, freshness, processes
 from turnlog.index.connection import open_fresh
@@ -230,7 +231,7 @@ def test_a_corrupt_full_text_table(own, tmp_path, table):
     assert is_broken(caught.value)
     with pytest.raises(BrokenIndex, match="broken") as told, open_fresh(homes) as index:
         index.db.execute(f"SELECT count(*) FROM {table}('kite')").fetchone()
-    assert "--rebuild" in told.value.hint
+    assert "--rebuild" in hint_of(told.value)
     refresh(homes, rebuild=True)
     assert differences(rows_of(homes), rebuilt(homes)) == ""
 
@@ -263,7 +264,7 @@ def test_an_index_of_a_later_version_is_refused_and_kept(tree, own):
     for work in (lambda: refresh(homes), lambda: open_fresh(homes)):
         with pytest.raises(IndexTooNew) as caught:
             work()
-        assert "--rebuild" in caught.value.hint
+        assert "--rebuild" in hint_of(caught.value)
     assert path.read_bytes() == before
     refresh(homes, rebuild=True)
     assert differences(rows_of(homes), expected) == ""

@@ -11,6 +11,7 @@ from turnlog.api.session import KeptSession
 from turnlog.api.store import Store, open_store
 from turnlog.catalog.indexed_sessions import list_indexed
 from turnlog.catalog.sessions import list_sessions
+from turnlog.cli.hints import hint_of
 from turnlog.errors import LogLocked, NotFound, UsageError
 from turnlog.formats.flat.meta import read_meta
 from turnlog.formats.flat.registry import read_index
@@ -128,7 +129,7 @@ def test_labels_need_it_back_and_pins_do_not(store, tmp_path, layout, remove):
     store.archive(writer.session_id, remove=remove)
     with pytest.raises(UsageError, match="archived") as caught:
         store.update(writer.session_id, title="Pears")
-    assert f"turnlog unarchive {writer.session_id}" in caught.value.hint
+    assert f"turnlog unarchive {writer.session_id}" in hint_of(caught.value)
     store.update(writer.session_id, pinned=True)
     assert store.pins() == {writer.session_id}
     store.unarchive(writer.session_id)
@@ -163,7 +164,7 @@ def test_labels_of_a_session_that_is_gone_lead_to_its_copy(store, tmp_path):
     writer.path.unlink()
     with pytest.raises(UsageError, match="is gone from its home") as caught:
         store.update(writer.session_id, title="Pears")
-    assert f"turnlog restore {writer.session_id}" in caught.value.hint
+    assert f"turnlog restore {writer.session_id}" in hint_of(caught.value)
 
 
 def test_a_log_that_somebody_compressed_is_unpacked_to_be_written(store, tmp_path):

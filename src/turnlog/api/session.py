@@ -77,12 +77,16 @@ class KeptSession(Session):
         if any(log.is_kept for log in self.main_logs) and not self.is_archived:
             raise UsageError(
                 f"session {self.id} is gone from its home, and kept copies are never changed",
-                hint=f"put it back first: turnlog restore {self.id}",
+                hint="restore it first",
+                code="session-gone",
+                about=self.id,
             )
         if self.is_archived or not self.is_at_home:
             raise UsageError(
                 f"session {self.id} is archived, and archives are never changed",
-                hint=f"bring it back first: turnlog unarchive {self.id}",
+                hint="unarchive it first",
+                code="session-packed",
+                about=self.id,
             )
 
     def _homes(self) -> Iterator[Home]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # Imported when needed: mostly the index is fresh.
 
 _OFFSETS: Final = (1 << OFFSET_BITS) - 1
 _MOST_OPEN: Final = 16
-_REBUILD: Final = "rebuild it with: turnlog refresh --rebuild"
+_REBUILD: Final = "rebuild it"
 
 
 class Index:
@@ -124,7 +124,9 @@ class Index:
         path = self._path() if broken else ""
         self.close()
         if broken:
-            raise BrokenIndex(f"the index is broken: {error}", path=path, hint=_REBUILD) from error
+            raise BrokenIndex(
+                f"the index is broken: {error}", path=path, hint=_REBUILD, code="index-broken"
+            ) from error
 
     def _path(self) -> str:
         try:
@@ -186,7 +188,9 @@ def open_fresh(
         )
         db = open_for_reading(homes)
     if db is None:
-        raise IndexUnavailable("the index cannot be read", path=index_path(homes), hint=_REBUILD)
+        raise IndexUnavailable(
+            "the index cannot be read", path=index_path(homes), hint=_REBUILD, code="index-broken"
+        )
     db.execute("BEGIN")  # One state until it is closed.
     return Index(db, refreshed)
 

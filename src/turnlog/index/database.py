@@ -162,7 +162,8 @@ def _opened(path: Path, homes: Sequence[Home], notices: list[str] | None) -> sql
             raise IndexTooNew(
                 f"a newer turnlog made the index (version {state}, expected {VERSION})",
                 path=path,
-                hint="update turnlog, or rebuild the index with: turnlog refresh --rebuild",
+                hint="update turnlog, or rebuild the index",
+                code="index-too-new",
             )
         move_aside(path, "older", notices)
     raise BrokenIndex("the index keeps breaking", path=path, hint="the disk may be failing")

@@ -393,7 +393,10 @@ def _connect(index: Index) -> sqlite3.Connection:
         return db
     except sqlite3.OperationalError as error:
         raise IndexUnavailable(
-            f"the index cannot be read: {error}", path=path, hint="turnlog refresh makes it anew"
+            f"the index cannot be read: {error}",
+            path=path,
+            hint="refresh it",
+            code="index-unreadable",
         ) from None
 
 

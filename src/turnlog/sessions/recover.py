@@ -413,7 +413,9 @@ def _refuse_older_tip(session: Session, found: Recovery) -> None:
     if same is None or same.position < before.position:
         raise UnsafeRecovery(
             f"recovering session {session.id} would move its main thread to an older end",
-            hint=f"nothing was written; turnlog show {session.id[:8]} --branches lists its threads",
+            hint="nothing was written; look at its branches",
+            code="unsafe-recovery",
+            about=session.id[:8],
         )
 
 

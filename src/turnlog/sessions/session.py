@@ -90,7 +90,9 @@ class Session:
         if not self.main_logs:
             raise NotFound(
                 f"session {self.id} has lost its main log; only its subagents' are left",
-                hint=f"turnlog show {self.id} shows what they did",
+                hint="read its subagents",
+                code="only-subagents",
+                about=self.id,
             )
         return self.main_logs[-1]
 

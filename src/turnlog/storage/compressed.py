@@ -380,7 +380,8 @@ def _broken(path: str | os.PathLike[str], why: str) -> BrokenCopy:
     return BrokenCopy(
         f"{os.fspath(path)} does not unpack: {why}",
         path=path,
-        hint="turnlog verify shows what is damaged; turnlog show reads what is left",
+        hint="verify the copies; what is left can be read",
+        code="damaged-copy",
     )
 
 

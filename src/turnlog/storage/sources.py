@@ -264,7 +264,7 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
         fd = os.open(path, flags | _O_CLOEXEC | _O_NONBLOCK)
     except FileNotFoundError:
         raise NotFound(
-            f"no log at {os.fspath(path)}", hint="check the path, or run: turnlog check"
+            f"no log at {os.fspath(path)}", hint="check the path", code="no-log"
         ) from None
     except OSError as error:
         raise open_error(error, path) from None

@@ -26,6 +26,7 @@ from keep.orchard_store import (
     said,
 )
 from turnlog import build
+from turnlog.cli.hints import hint_of
 from turnlog.errors import LogError, StorageFull, TurnlogError, UsageError, WriteFailed
 from turnlog.formats import Home
 from turnlog.formats.kept_copies import kept_copy, kept_place
@@ -264,7 +265,7 @@ def test_a_damaged_journal_may_have_held_a_pin(home, own):
     before = files(home.path)
     with pytest.raises(LogError, match="damaged") as told:
         retain([home], ON, now=DUE, write=True)
-    assert "turnlog repair" in told.value.hint
+    assert "turnlog repair" in hint_of(told.value)
     assert files(home.path) == before
 
 

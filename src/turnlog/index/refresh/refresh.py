@@ -132,7 +132,8 @@ def refresh(
     raise BrokenIndex(
         "the index keeps breaking",
         path=index_path(homes),
-        hint="the disk may be failing; turnlog check and turnlog cost work without the index",
+        hint="the disk may be failing; checks and costs work without the index",
+        code="index-broken-again",
     )
 
 

@@ -115,7 +115,8 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
     if remove is False:
         raise UsageError(
             "in a flat store the archive replaces the log",
-            hint="turnlog keep makes a copy and leaves the log as it is",
+            hint="keep a copy, which leaves the log as it is",
+            code="unarchivable",
         )
     refuse_unreadable(SessionFileIndex(log.home).unseen)
     if log.compression is not None and not is_flat_archive(str(log.path)):
@@ -315,7 +316,9 @@ class KeptArchiver:
             if log.compression is not None and not log.is_kept:
                 raise UsageError(
                     f"{log.path} is compressed already",
-                    hint=f"turnlog unarchive {session.id} unpacks it; then archive it",
+                    hint="unarchive it, then archive it again",
+                    code="archived-otherwise",
+                    about=session.id,
                 )
         left = self._belongings.left_alone(session.id)
         if left:

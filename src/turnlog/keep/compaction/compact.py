@@ -305,7 +305,8 @@ def plain_logs(session: Session) -> list[LogFile]:
     if main.kind == "day":
         raise UsageError(
             f"session {session.id} shares the logs of days with others",
-            hint="turnlog convert makes a session of its own of it",
+            hint="convert it into a session with its own log",
+            code="shared-log",
         )
     if main.compression is not None or main.is_kept:
         raise NotALog(

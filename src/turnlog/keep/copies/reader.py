@@ -59,7 +59,7 @@ from turnlog.storage.system import read_at
 _BOMB_SLACK: Final = 64 * 1024 * 1024
 _BOMB_RATIO: Final = 200
 _READ_BYTES: Final = 1024 * 1024
-_HINT: Final = "turnlog verify shows what is damaged; turnlog show reads what is left"
+_HINT: Final = "verify the copies; what is left can be read"
 
 
 class Copy(Struct, frozen=True, kw_only=True):
@@ -213,7 +213,9 @@ def _opened(path: Path) -> Iterator[tuple[int, FrameTable]]:
     try:
         fd = open_regular(path)
     except NotFound:
-        raise BrokenCopy(f"the copy {path} is missing", path=path, hint=_HINT) from None
+        raise BrokenCopy(
+            f"the copy {path} is missing", path=path, hint=_HINT, code="damaged-copy"
+        ) from None
     try:
         table = read_table(fd)
         if table is None:
@@ -224,7 +226,7 @@ def _opened(path: Path) -> Iterator[tuple[int, FrameTable]]:
 
 
 def _broken(path: Path, why: str) -> BrokenCopy:
-    return BrokenCopy(f"{path} does not unpack: {why}", path=path, hint=_HINT)
+    return BrokenCopy(f"{path} does not unpack: {why}", path=path, hint=_HINT, code="damaged-copy")
 
 
 _PIECE_BYTES: Final = 1024 * 1024

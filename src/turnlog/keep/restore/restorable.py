@@ -415,7 +415,8 @@ def find_restorable(among: Iterable[Mirror], text: str) -> Restorable:
             return sessions[ids[0]]
     raise NotFound(
         f"no session is kept whose id begins with {text[:80]!r}",
-        hint="turnlog restore --list shows which are",
+        hint="list the sessions that can be restored",
+        code="not-kept",
     )
 
 

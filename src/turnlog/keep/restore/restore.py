@@ -285,7 +285,9 @@ def _chosen(session: Restorable, generation: int | None, only: str | None) -> di
         if only not in names:
             raise NotFound(
                 f"session {session.id} has no part called {only!r}",
-                hint=f"turnlog restore --list {session.id} shows them",
+                hint="list its parts",
+                code="no-such-part",
+                about=session.id,
             )
         return {only: _of_generation(copies[only], generation, session)}
     if generation is None:

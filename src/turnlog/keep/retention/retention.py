@@ -405,7 +405,8 @@ def _refuse_if_pins_are_lost(journal: Journal) -> None:
         raise LogError(
             f"{journal.path} is damaged, so pins may have been lost",
             path=journal.path,
-            hint=f"nothing is deleted; repair it: turnlog repair {journal.path} --write",
+            hint="nothing is deleted; repair it",
+            code="journal-damaged",
         )
 
 

@@ -345,7 +345,11 @@ def _deleted_before(trash: Trash, homes: Sequence[Home], text: str) -> Deletion:
     known = _deleted_ids({*in_trash, *trash.journal.deletions()}, text)
     if not known:
         find_any_session(homes, text)  # Raises, and names the places searched.
-        raise NotFound(f"no session's id begins with {text[:80]!r}", hint="turnlog sessions")
+        raise NotFound(
+            f"no session's id begins with {text[:80]!r}",
+            hint="list the sessions",
+            code="nothing-to-delete",
+        )
     deletion = Deletion(id=known[0], was_deleted=True)
     by_home = {os.path.realpath(home): home for home in homes}
     for trashed in entries:
@@ -392,7 +396,8 @@ def trashed_named(found: Sequence[TrashedSession], name: str) -> list[TrashedSes
     if not ids:
         raise NotFound(
             f"nothing in the trash belongs to a session whose id begins with {name[:80]!r}",
-            hint="turnlog trash shows what is there",
+            hint="list the trash",
+            code="trash-empty",
         )
     return [each for each in found if ids[0] in each.entry.sessions]
 

@@ -361,7 +361,8 @@ class Trash:
             if not self._has(trashed):
                 raise NotFound(
                     f"{trashed.name} is not in the trash any more",
-                    hint="turnlog trash shows what is there",
+                    hint="list the trash",
+                    code="trash-empty",
                 )
             pairs = [
                 (self._new(trashed.name, file), place_of(trashed.entry, file))

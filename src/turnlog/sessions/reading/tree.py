@@ -339,7 +339,8 @@ def find_record(tree: Tree, text: str) -> Node:
     if not named:
         raise NotFound(
             f"no record's uuid begins with {text[:80]!r}",
-            hint="turnlog show SESSION --json prints the uuid of every record",
+            hint="give the beginning of a record's uuid",
+            code="no-such-record",
         )
     if len(named) > 1:
         more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
