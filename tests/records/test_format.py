@@ -10,7 +10,7 @@ from records.samples import CLAUDE, SESSION
 from strategies import to_line
 from turnlog.records.annotations import FORMAT, format_marker, newer_format
 from turnlog.records.codec import decode
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 
 
 def marker(number):
@@ -22,7 +22,7 @@ def test_the_marker_is_one_record_of_a_type_of_its_own():
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     record = decode(line[:-1])
-    assert isinstance(record, Format)
+    assert isinstance(record, Marker)
     assert (record.format, record.writer, record.session_id) == (FORMAT, "turnlog 0.1", SESSION)
 
 

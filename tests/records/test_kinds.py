@@ -36,7 +36,7 @@ CLASS_OF_TYPE = {
     "fork-context-ref": s.ForkContextRef,
     "content-replacement": s.ContentReplacement,
     "relocated": s.Relocated,
-    "turnlog": s.Format,
+    "turnlog": s.Marker,
 } | dict.fromkeys(STATES, s.SessionRecord)
 
 

@@ -13,7 +13,7 @@ from turnlog.formats import Home, hash_of, key_of
 from turnlog.records.annotations import note_on, with_note
 from turnlog.records.codec import decode
 from turnlog.records.record import Record
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.session import Session
 
 ID = "77777777-abcd-4bcd-8bcd-777777777777"
@@ -139,10 +139,10 @@ def _nameless(line):
     fields.pop("metadata", None)
     bare = to_line(fields, ascii_only=True)
     record = decode(bare)
-    head = isinstance(record, Format) and record.event is None
+    head = isinstance(record, Marker) and record.event is None
     return bare if isinstance(record, Record) and record.session_id is None and not head else None
 
 
 def _is_newer(line):
     record = decode(line)
-    return isinstance(record, Format) and record.format is not None and record.format > 1
+    return isinstance(record, Marker) and record.format is not None and record.format > 1

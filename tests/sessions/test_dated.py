@@ -11,7 +11,7 @@ import turnlog
 from turnlog import build
 from turnlog.errors import UsageError
 from turnlog.formats import Home, dated_log, project_hash
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.open import DatedWriter
 from turnlog.storage.reader import Placed, read_log
@@ -60,7 +60,7 @@ def find(root, text=ID):
 
 
 def said(session):
-    return [item.record for item in session.items() if not isinstance(item.record, Format)]
+    return [item.record for item in session.items() if not isinstance(item.record, Marker)]
 
 
 def test_a_log_is_named_by_its_project_and_day(root, tmp_path, writer):

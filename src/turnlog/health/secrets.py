@@ -32,7 +32,7 @@ from turnlog.formats import (
 from turnlog.formats.projects import expand_path, is_within
 from turnlog.records.codec import Envelope, decode_envelope
 from turnlog.records.dates import instant
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.redact import NO_RULES, Rules, Secret, find_secrets
 from turnlog.sessions.owners import anonymous_id
 from turnlog.storage.atomic_files import size_at
@@ -271,7 +271,7 @@ def _exports() -> dict[str, set[ExportReached]]:
     try:
         for item in read_log(journal_log(turnlog_home())):
             record = item.record if isinstance(item, Placed) else None
-            if not isinstance(record, Format) or record.event != EXPORTED:
+            if not isinstance(record, Marker) or record.event != EXPORTED:
                 continue
             path, digests = record.fields.get("path"), record.fields.get("secrets")
             if isinstance(path, str) and isinstance(digests, list):

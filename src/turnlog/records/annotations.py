@@ -23,7 +23,7 @@ import msgspec
 from turnlog.records.codec import decode, encode, escaped_json
 from turnlog.records.lenient_json import BOM, NotJson, loads
 from turnlog.records.record import Record
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 
 # Not ``turnlog``: dialects use that name for fields they have no place for.
 KEY: Final = "turnlogNote"
@@ -99,6 +99,6 @@ def newer_format(head: bytes) -> int | None:
     for line in head.split(b"\n", 3)[:3]:
         if b'"turnlog"' in line:
             record = decode(line)
-            if isinstance(record, Format) and record.format is not None:
+            if isinstance(record, Marker) and record.format is not None:
                 return record.format if record.format > FORMAT else None
     return None

@@ -116,7 +116,7 @@ class Relocated(Record, frozen=True, kw_only=True, tag="relocated"):
     relocated_cwd: str | None = None
 
 
-class Format(Record, frozen=True, kw_only=True, tag="turnlog"):
+class Marker(Record, frozen=True, kw_only=True, tag="turnlog"):
     """turnlog's own record: the head of a log, or an event in it; see docs/log-format.md."""
 
     format: int | None = None
@@ -156,7 +156,7 @@ STATE_PREFIXES = ("marble-origami-",)
 # Types whose lines can be decoded without detecting their dialect first.
 CLAUDE_KINDS: tuple[type[Record], ...] = (
     AgentMetadata, AgentName, AiTitle, Assistant, Attachment, BridgeSession, ContentReplacement,
-    CustomTitle, FileHistory, FileHistoryDelta, FileHistorySnapshot, ForkContextRef, Format,
+    CustomTitle, FileHistory, FileHistoryDelta, FileHistorySnapshot, ForkContextRef, Marker,
     FrameLink, LastPrompt, Mode, PermissionMode, PrLink, Progress, QueueOperation, Relocated,
     Summary, System, Tag, User, WorktreeState,
 )  # fmt: skip

@@ -27,7 +27,7 @@ from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Author, author_of, command_in, typed_text
 from turnlog.records.record import Assistant, Linked, Record, Summary, SystemInit, TextBlock, User
-from turnlog.records.record_types import AiTitle, CustomTitle, Format, LastPrompt, Relocated, Tag
+from turnlog.records.record_types import AiTitle, CustomTitle, LastPrompt, Marker, Relocated, Tag
 
 PROMPT_LENGTH: Final = 200
 
@@ -80,7 +80,7 @@ class SessionSummary(Struct):
 
     def take(self, record: Record) -> None:
         """Add a record; turnlog's own records only set the directory."""
-        if isinstance(record, Format):
+        if isinstance(record, Marker):
             self.cwd = self.cwd or record.cwd
             return
         if isinstance(record, Linked):

@@ -25,7 +25,7 @@ from turnlog.errors import NotFound
 from turnlog.formats import journal_log
 from turnlog.records.damage import Damage
 from turnlog.records.dates import iso
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.storage.atomic_files import put
 from turnlog.storage.buffered_writer import open_log
 from turnlog.storage.reader import Placed, read_log
@@ -172,12 +172,12 @@ class Journal:
             count += 1
         return Witness(events=count, sha256=digest.hexdigest())
 
-    def _events(self) -> Iterator[tuple[Format, str]]:
+    def _events(self) -> Iterator[tuple[Marker, str]]:
         """Yield every event about a session, in order."""
         try:
             for item in read_log(self.path):
                 record = item.record if isinstance(item, Placed) else None
-                if isinstance(record, Format) and record.session_id is not None:
+                if isinstance(record, Marker) and record.session_id is not None:
                     yield record, record.session_id
         except NotFound:
             return

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile
 from turnlog.records.record import Record, Summary
-from turnlog.records.record_types import AiTitle, CustomTitle, Format, LastPrompt, Tag
+from turnlog.records.record_types import AiTitle, CustomTitle, LastPrompt, Marker, Tag
 from turnlog.records.session_summary import SessionSummary, is_local_command
 from turnlog.sessions.state import SessionState, State
 from turnlog.storage.reader import Placed, read_log
@@ -63,7 +63,7 @@ class MetadataFold(Struct):
         """Add a record."""
         self.life.take(record)
         self.summary.take(record)
-        if isinstance(record, Format):
+        if isinstance(record, Marker):
             self.git_commit = self.git_commit or record.git_commit
 
     def metadata(

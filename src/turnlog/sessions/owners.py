@@ -22,7 +22,7 @@ from turnlog.formats.walk import UnreadablePlace
 from turnlog.records.annotations import session_of
 from turnlog.records.codec import Envelope
 from turnlog.records.record import Record
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.metadata import last_activity
 from turnlog.storage.reader import Placed, read_log, scan_log
 
@@ -97,7 +97,7 @@ def is_other_project(known: LogFile, log: LogFile) -> bool:
 
 def heads_a_log(record: Record) -> bool:
     """Return whether *record* is the head of a shared log, which belongs to no session."""
-    return isinstance(record, Format) and record.session_id is None and record.event is None
+    return isinstance(record, Marker) and record.session_id is None and record.event is None
 
 
 MARK: Final = "turnlog"

@@ -22,7 +22,7 @@ from msgspec import Struct
 from turnlog.errors import NotFound, UnsafeRecovery
 from turnlog.records.codec import decode
 from turnlog.records.record import Linked, Record, User
-from turnlog.records.record_types import Format, LastPrompt
+from turnlog.records.record_types import LastPrompt, Marker
 from turnlog.sessions.recover import TouchedLog, digest_of, refuse_if_running
 from turnlog.sessions.session import Session
 from turnlog.sessions.state import Running
@@ -71,7 +71,7 @@ def undo_recovery(
     done = UndoneRecovery(id=session.id, path=str(session.path))
     mark = None
     for item in session.items():
-        if isinstance(item.record, Format) and item.record.event == "recovered":
+        if isinstance(item.record, Marker) and item.record.event == "recovered":
             mark = item
     if mark is None:
         return done
@@ -159,7 +159,7 @@ class _Undo:
             if isinstance(record, Record) and record.uuid in left:
                 left.discard(record.uuid)
                 ours.append(line)
-            elif isinstance(record, Format) and self._is_ours(record, phase):
+            elif isinstance(record, Marker) and self._is_ours(record, phase):
                 ours.append(line)
             elif line.strip():
                 others.append(line)
@@ -167,7 +167,7 @@ class _Undo:
                     self._refuse_dependent(record)
         return ours, b"".join(others)
 
-    def _is_ours(self, mark: Format, phase: list[str]) -> bool:
+    def _is_ours(self, mark: Marker, phase: list[str]) -> bool:
         """Return whether a record was left by this recovery; they come in the order of *phase*."""
         fields = mark.fields
         if not phase or fields.get("sessionId") != self.session.id or mark.event != phase[0]:

@@ -25,7 +25,7 @@ from msgspec import Struct, field
 from turnlog.errors import NotFound, UsageError
 from turnlog.records.codec import decode
 from turnlog.records.record import Record
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.environment import Process, process, utc_now
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class SessionState(Struct):
 
     def take(self, record: Record) -> None:
         """Add a record."""
-        if isinstance(record, Format):
+        if isinstance(record, Marker):
             self._take_mark(record)
             return
         self.records += 1
@@ -107,7 +107,7 @@ class SessionState(Struct):
         if at is not None:
             self.last_active_at = max(at, self.last_active_at or at)
 
-    def _take_mark(self, mark: Format) -> None:
+    def _take_mark(self, mark: Marker) -> None:
         if mark.event == "opened":
             writer = _process_of(mark.process)
             if mark.continued and writer in self.writers:
@@ -174,7 +174,7 @@ def marks_of(
     life = SessionState()
     for _, line in FoundLines(path, _MARK, start=start):
         record = decode(line) if isinstance(line, bytes) else None
-        if isinstance(record, Format) and session_id in (None, session_of(record)):
+        if isinstance(record, Marker) and session_id in (None, session_of(record)):
             life.take(record)
     with suppress(OSError):  # Gone since.
         life.last_active_at = datetime.fromtimestamp(os.stat(path).st_mtime, UTC)

@@ -33,7 +33,7 @@ from turnlog.records.annotations import FORMAT
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.lenient_json import to_strict
 from turnlog.records.record import Linked, Record, Unknown
-from turnlog.records.record_types import Format, breaches
+from turnlog.records.record_types import Marker, breaches
 from turnlog.storage import system
 from turnlog.storage.logger import logger
 from turnlog.storage.reader import Pending, Placed, Reader
@@ -198,7 +198,7 @@ def _complaints(record: Record, *, strict: bool) -> Iterator[tuple[str, str]]:
         record.raw.decode()
     except UnicodeDecodeError:
         yield "not-utf8", "contains bytes that are not UTF-8"
-    if isinstance(record, Format) and (record.format or 0) > FORMAT:
+    if isinstance(record, Marker) and (record.format or 0) > FORMAT:
         yield "newer-format", f"written in format {record.format}; this turnlog knows {FORMAT}"
     if strict:
         if isinstance(record, Unknown):

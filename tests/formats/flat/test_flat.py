@@ -8,7 +8,7 @@ import turnlog
 from turnlog import build
 from turnlog.errors import UsageError
 from turnlog.formats import Home
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.session import Session
 
 ID = "99999999-cccc-4ccc-8ccc-999999999999"
@@ -161,7 +161,7 @@ def test_the_store_lists_and_resumes(store, tmp_path):
     assert texts == ["Hello", "Again"]
     assert [each.id for each in found.subagents] == ["a753668"]
     assert subagent.path == store.root / "sessions" / ID / "subagents" / "agent-a753668.jsonl"
-    heads = [item.record for item in found.items() if isinstance(item.record, Format)]
+    heads = [item.record for item in found.items() if isinstance(item.record, Marker)]
     assert heads[0].git_commit is None
 
 

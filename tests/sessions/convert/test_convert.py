@@ -44,7 +44,7 @@ from turnlog.formats import Home, find_logs, is_uuid
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.dates import iso
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.convert import carry
 from turnlog.sessions.convert.convert import convert
 from turnlog.sessions.session import Session
@@ -314,7 +314,7 @@ def logs_of_days(root):
     """Give what stands in each day's log, but for its head."""
     return {
         path.name.removesuffix(".jsonl"): [
-            item.record for item in read_log(path) if not isinstance(item.record, Format)
+            item.record for item in read_log(path) if not isinstance(item.record, Marker)
         ]
         for path in sorted(root.rglob("????-??-??.jsonl"))
     }
@@ -654,7 +654,7 @@ def test_what_was_added_meanwhile_comes_home_behind_the_rest(root, tmp_path, hom
     assert len(lines_of(back)) >= len(lines) + 2
     if home == "claude" and away != "claude":
         # What is new was told anew, and with it the log has a head.
-        assert isinstance(first, Format)
+        assert isinstance(first, Marker)
         assert "meanwhile" in [getattr(item.record, "text", "") for item in back.items()]
         assert all(item.record.dialect == "claude" for item in list(back.items())[3:])
         again = found(tmp_path / "again", convert(back, tmp_path / "again", away).id)

@@ -15,7 +15,7 @@ import pytest
 import turnlog
 from turnlog import build
 from turnlog.errors import InvalidId, LogLocked, UsageError
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.environment import git_branch, git_commit, process
 from turnlog.sessions.session import tree_of
 from turnlog.sessions.state import (
@@ -44,7 +44,7 @@ def records(path):
 
 
 def said(path):
-    return [record for record in records(path) if not isinstance(record, Format)]
+    return [record for record in records(path) if not isinstance(record, Marker)]
 
 
 def test_each_record_follows_the_one_before(store, tmp_path):

@@ -33,7 +33,7 @@ from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.damage import Reason
 from turnlog.records.dates import instant, iso
 from turnlog.records.record import Assistant, Call, Record, Result, User
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.records.responses import RunningTotals
 from turnlog.records.session_summary import SessionSummary
 from turnlog.storage.atomic_files import Unreadable
@@ -238,7 +238,7 @@ class MetaFold:
     def take(self, record: Record) -> None:
         """Add a record."""
         self._ended_at = None
-        if isinstance(record, Format):
+        if isinstance(record, Marker):
             self._take_mark(record)
             return
         self._summary.take(record)
@@ -262,7 +262,7 @@ class MetaFold:
             repaired_at=self._repaired_at,
         )
 
-    def _take_mark(self, mark: Format) -> None:
+    def _take_mark(self, mark: Marker) -> None:
         self._cwd = self._cwd or mark.cwd
         self._commit = self._commit or mark.git_commit
         if mark.event is not None:

@@ -26,7 +26,7 @@ from turnlog.integrations.claude_agent_sdk.sources import ImportSource, find_sou
 from turnlog.records.codec import encode
 from turnlog.records.damage import Damage, Reason, damage_at
 from turnlog.records.lenient_json import NOT_UTF8, TOO_DEEP
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.storage.reader import Placed, Reader, read_log
 
 BATCH_ENTRIES: Final = 500
@@ -229,7 +229,7 @@ class _LogImport:
     def _entry(self, item: Placed) -> dict[str, Any] | None:
         """Return a record as a store takes it; None if it is there, or is nothing for a store."""
         record = item.record
-        if isinstance(record, Format) and item.offset == 0:
+        if isinstance(record, Marker) and item.offset == 0:
             return None  # The head of a log that turnlog wrote: about the file, not the session.
         self._log.records += 1
         if TOO_DEEP in record.odd:

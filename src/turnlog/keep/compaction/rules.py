@@ -33,8 +33,8 @@ from turnlog.records.record_types import (
     AgentName,
     AiTitle,
     CustomTitle,
-    Format,
     LastPrompt,
+    Marker,
     Mode,
     PermissionMode,
     Tag,
@@ -269,7 +269,7 @@ class _Facts:
         record = item.record
         is_first = self.summary.records == 0
         is_held = self._is_first_to_state(item) or is_first
-        if isinstance(record, Format):
+        if isinstance(record, Marker):
             return
         self.last_offset = item.offset
         if isinstance(record, Linked):

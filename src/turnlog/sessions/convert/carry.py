@@ -21,7 +21,7 @@ from turnlog.records.annotations import format_marker, note_on, session_of, with
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.convert.translate import Translator
 from turnlog.sessions.owners import heads_a_log
 from turnlog.sessions.session import Session
@@ -242,7 +242,7 @@ class Carrier:
 
 def origin_in(record: Record) -> CarryOrigin | None:
     """Return the origin in the first record of a converted log; None for other records."""
-    if not isinstance(record, Format) or record.event is not None:
+    if not isinstance(record, Marker) or record.event is not None:
         return None
     fields = record.fields
     layout, session_id = fields.get("convertedFrom"), fields.get("originalId")

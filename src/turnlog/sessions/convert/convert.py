@@ -45,7 +45,7 @@ from turnlog.formats import (
 from turnlog.formats.flat.registry import note_log
 from turnlog.records.annotations import FORMAT, format_marker, with_note
 from turnlog.records.codec import encode
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.convert.carry import LAYOUTS, CarriedLines, Carrier, CarryOrigin, SourceLog
 from turnlog.sessions.convert.translate import (
     ClaudeTranslator,
@@ -440,7 +440,7 @@ def _look_over(source: SourceLog) -> tuple[datetime, str | None, str | None]:
     began_at, cwd, model = None, source.origin.cwd, None
     for number, original in enumerate(source.originals()):
         record = original.record
-        if number < 3 and isinstance(record, Format) and (record.format or 0) > FORMAT:
+        if number < 3 and isinstance(record, Marker) and (record.format or 0) > FORMAT:
             raise FormatTooNew(
                 f"{source.logs[0].path} has format {record.format}, which this turnlog cannot copy",
                 path=source.logs[0].path,

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from turnlog.records.dates import instant
 from turnlog.records.record import Record, Summary, System, User
-from turnlog.records.record_types import Format
+from turnlog.records.record_types import Marker
 from turnlog.sessions.reading.ranges import count_steps
 from turnlog.sessions.reading.threads import whole_thread
 from turnlog.sessions.reading.tree import Node, Tree
@@ -241,7 +241,7 @@ def _kept(tree: Tree, metadata: dict[str, Any]) -> tuple[list[Node], list[str], 
 
 
 def _summaries(tree: Tree, read: Read, thread: list[Node]) -> Iterator[_Cut]:
-    marks = (_place(each) for each in tree.loose if isinstance(each.record, Format))
+    marks = (_place(each) for each in tree.loose if isinstance(each.record, Marker))
     by_turnlog = min(marks, default=None)
     for placed in tree.loose:
         if isinstance(placed.record, Summary):
