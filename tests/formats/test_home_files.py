@@ -255,7 +255,7 @@ def test_names_that_are_no_text_are_a_problem(tmp_path):
     Path(os.fsdecode(raw)).write_bytes(b"")
     problems: list[Problem] = []
     assert names(tmp_path, problems=problems) == [f"{KEY}/{ID}.jsonl"]
-    assert [problem.reason for problem in problems] == ["its name is no text"]
+    assert [problem.reason for problem in problems] == ["its name is not valid text"]
 
 
 def test_directories_whose_names_are_no_text_are_a_problem_once(tmp_path):

@@ -101,7 +101,7 @@ class _Files:
         if item.real == self._within + name:
             self._found.add(item.real)
         if not name.isascii() and name.encode(errors="replace").decode() != name:
-            self._walk.note(item.path, "its name is no text")
+            self._walk.note(item.path, "its name is not valid text")
             return
         try:
             status = os.stat(item.path)

@@ -27,7 +27,7 @@ HOME_VARIABLES = tuple(_AGENT_HOMES)
 
 _WITH_SESSIONS = ("projects", "sessions")
 MACHINE = "machine"
-"""The file in a mirror that says which machine keeps its home there."""
+"""The file in a mirror with the id of the machine that keeps its home there."""
 _READABLE = 80  # Characters of a home's path that the name of its mirror has.
 
 
@@ -66,7 +66,7 @@ def all_home_paths(
 ) -> list[str]:
     """List the homes as `home_paths` does, and turnlog's own unless others are *named*.
 
-    It has many things; it is a home only once it has sessions.
+    turnlog's own home counts only once it has sessions.
     """
     homes = home_paths(named, environ)
     own = turnlog_home_path(environ)
@@ -85,7 +85,7 @@ def turnlog_home_path(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def _usual_data() -> str | None:
-    """Return what platformdirs would, where that is beyond doubt: it takes a while to import."""
+    """Return what platformdirs would in the usual case: it takes a while to import."""
     data, user = os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME", "")
     if sys.platform != "linux" or "ANDROID_ROOT" in os.environ:
         return None
@@ -102,17 +102,17 @@ def _platforms_data() -> str:
 
 
 def kept_root(environ: Mapping[str, str] = os.environ) -> str:
-    """Return where the mirrors of all homes lie; the directory need not exist."""
+    """Return the directory of all mirrors; it need not exist."""
     return os.path.join(turnlog_home_path(environ), "kept")
 
 
 def kept_path(home: str, environ: Mapping[str, str] = os.environ, *, to_keep: bool = False) -> str:
-    """Return where the mirror of *home* lies; it need not exist, and neither need the home.
+    """Return the directory of the mirror of *home*; neither needs to exist.
 
     Containers that share turnlog's home may all have a home of the same path. The first has the
-    mirror that is named for the path; another gets one that is named for the machine as well, as
-    soon as it keeps something (*to_keep*). A home that has a log in common with a mirror is the one
-    that is mirrored there, whatever the machine is called by now.
+    mirror that is named after the path; another gets one that is named after the machine as well,
+    as soon as it keeps something (*to_keep*). A home that has a log in common with a mirror is the
+    mirrored one, even if the machine's id has changed.
     """
     true, root = os.path.realpath(home), kept_root(environ)
     if os.path.dirname(true) == os.path.realpath(root):
@@ -136,7 +136,7 @@ def kept_path(home: str, environ: Mapping[str, str] = os.environ, *, to_keep: bo
 
 @cache
 def machine_id() -> str:
-    """Return eight characters that tell this machine or container from others."""
+    """Return eight characters that identify this machine or container."""
     try:
         with open("/etc/machine-id", "rb") as file:
             known = file.read(64)
@@ -156,13 +156,13 @@ def noted_machine(mirror: str) -> str | None:
 
 
 def _is_within(home: str, root: str) -> bool:
-    """Return whether a home lies in turnlog's own, which containers share."""
+    """Return whether a home is inside turnlog's own, which containers share."""
     own = os.path.dirname(os.path.realpath(root))
     return home == own or home.startswith(os.path.join(own, ""))
 
 
 def _others(first: str) -> list[str]:
-    """List the mirrors of homes that have the path of another's."""
+    """Return the mirrors of other homes with the same path."""
     root, name = os.path.split(first)
     try:
         return [
@@ -173,7 +173,7 @@ def _others(first: str) -> list[str]:
 
 
 def _log_names(home: str) -> Iterator[str]:
-    """Give the names of the sessions' logs in *home*; those of days are called alike everywhere."""
+    """Yield the names of the sessions' logs in *home*; days' logs are named alike everywhere."""
     for top in _WITH_SESSIONS:
         for inner in ("", *_listed(os.path.join(home, top))):
             for each in _listed(os.path.join(home, top, inner)):
@@ -197,7 +197,7 @@ def _is_kept(home: str, environ: Mapping[str, str]) -> bool:
 
 
 def once(homes: Iterator[str]) -> list[str]:
-    """Keep of several ways to one home the first."""
+    """Return the first of several paths to each home."""
     found: dict[str, str] = {}
     for home in homes:
         found.setdefault(os.path.realpath(home), home)

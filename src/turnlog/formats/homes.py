@@ -12,7 +12,7 @@ from turnlog.formats.home_paths import all_home_paths, home_paths, turnlog_home_
 
 
 class Home(Struct, frozen=True):
-    """A directory in which an agent keeps its sessions. Serves wherever a path is asked for."""
+    """A directory in which an agent keeps its sessions. Usable wherever a path is."""
 
     path: Path
 

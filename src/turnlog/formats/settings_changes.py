@@ -121,7 +121,7 @@ def _run(deed: Run) -> None:
     raise WriteFailed(
         f"{deed.line}: {output or f'exit code {done.returncode if done else None}'}",
         path=deed.words[0],
-        hint="turnlog keep --uninstall takes away what was set up so far",
+        hint="turnlog keep --uninstall removes what was installed so far",
     )
 
 

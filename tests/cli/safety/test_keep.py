@@ -365,7 +365,7 @@ def test_what_cannot_be_set_up_is_told_and_the_rest_is_done(run, home, tmp_path)
     (home / "settings.json").write_text("{ // mine\n}\n")
     code, out, _ = run("--install", "--yes")
     assert code == 1
-    assert "it is no JSON" in out
+    assert "it is not valid JSON" in out
     assert (home / "settings.json").read_text() == "{ // mine\n}\n"
     assert (tmp_path / "tools" / "enabled").exists()
 

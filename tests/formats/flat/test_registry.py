@@ -502,7 +502,7 @@ def test_entries_among_rubble_keep_what_they_carry(tmp_path):
     log(tmp_path, init(), prompt())
     odd = [{"id": ID, "colour": "red"}, 7, {"title": "whose?"}, {"id": "gone"}]
     put(flat_index(tmp_path), {"sessions": odd, "version": 1})
-    assert read_index(tmp_path).problem == "2 of 4 are no sessions"
+    assert read_index(tmp_path).problem == "2 of 4 are not sessions"
     assert [each.id for each in read_index(tmp_path).entries] == [ID, "gone"]
     update_registry(tmp_path, RegistryEntry(id="new", last_active_at=AT))
     assert index_json(tmp_path)["version"] == 1

@@ -107,12 +107,12 @@ def _days_in(path: Path, problems: list[SettingProblem]) -> int | None:
         settings = _read_settings(data)
     except (ValueError, RecursionError) as error:
         reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        problems.append(SettingProblem(str(path), f"no JSON that can be read: {reason}"))
+        problems.append(SettingProblem(str(path), f"not valid JSON: {reason}"))
         return None
     values = [value for key, value in settings if key == SETTING]
     if not values:
         return None
-    fault = f"{SETTING} stands there twice" if len(values) > 1 else _fault(values[0])
+    fault = f"{SETTING} is set twice" if len(values) > 1 else _fault(values[0])
     if fault:
         problems.append(SettingProblem(str(path), fault))
         return None
@@ -134,14 +134,14 @@ def _fault(value: Any) -> str:
     shown = shown if len(shown) <= 40 else shown[:40] + "…"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124
-        return f"{SETTING} is {shown}, which is no number of days"
+        return f"{SETTING} is {shown}, not a number of days"
     if value == 0:
         return (
             f"{SETTING} is 0: newer versions of Claude Code refuse that, and older ones delete"
             " every session and write none"
         )
     if value < 0 or value != int(value):
-        return f"{SETTING} is {shown}, which is no whole number of days"
+        return f"{SETTING} is {shown}, not a whole number of days"
     if value > _LONGEST_DAYS:
-        return f"{SETTING} is {shown}, and no calendar goes back that far"
+        return f"{SETTING} is {shown}, more than any calendar has"
     return ""

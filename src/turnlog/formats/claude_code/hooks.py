@@ -161,13 +161,13 @@ def _ours(text: str) -> Iterator[tuple[JsonMember, JsonMember, JsonMember, str]]
     for number, group in enumerate(parts(text, groups.value)):
         where = f"hooks.{EVENT}[{number}]"
         if text[group.value] != "{":
-            raise _odd(f"{where} is no object")
+            raise _odd(f"{where} is not an object")
         handlers = _only(text, group.value, "hooks", "[", f"{where}.")
         if handlers is None:
             raise _odd(f"{where} has no hooks")
         for handler in parts(text, handlers.value):
             if text[handler.value] != "{":
-                raise _odd(f"{where}.hooks has something that is no object")
+                raise _odd(f"{where}.hooks contains something other than objects")
             member = _only(text, handler.value, "command", '"', f"{where}.hooks.")
             command = (
                 read_object(f'{{"it":{text[member.value : member.end]}}}')["it"] if member else ""
@@ -197,10 +197,10 @@ def _only(text: str, start: int, key: str, opening: str, where: str = "") -> Jso
     if not found:
         return None
     if len(found) > 1:
-        raise _odd(f"{where}{key} stands there twice")
+        raise _odd(f"{where}{key} occurs twice")
     if text[found[0].value] != opening:
-        kind = {"{": "object", "[": "list", '"': "text"}[opening]
-        raise _odd(f"{where}{key} is no {kind}")
+        kind = {"{": "an object", "[": "a list", '"': "text"}[opening]
+        raise _odd(f"{where}{key} is not {kind}")
     return found[0]
 
 
@@ -222,8 +222,8 @@ def _read(path: Path) -> tuple[bytes | None, str]:
             read_object(text)
     except ValueError as error:
         raise UsageError(
-            f"it is no JSON: {error}",
-            hint="Claude Code does not read it either; mend it, and run the same command again",
+            f"it is not valid JSON: {error}",
+            hint="Claude Code cannot read it either; fix it and run the same command again",
         ) from None
     return found, text
 
@@ -251,9 +251,7 @@ def _is_locked(path: Path) -> UsageError | None:
     is_guarded = os.path.isfile(place) and not os.stat(place).st_mode & 0o222
     if not is_guarded and os.access(place, os.W_OK) and os.access(os.path.dirname(real), os.W_OK):
         return None
-    return UsageError(
-        "it is read-only", hint="put the hook there by the means that you write it with"
-    )
+    return UsageError("it is read-only", hint="add the hook with the tool that writes this file")
 
 
 def _notes(text: str) -> tuple[str, ...]:
@@ -265,8 +263,8 @@ def _notes(text: str) -> tuple[str, ...]:
 
 def _odd(message: str) -> UsageError:
     return UsageError(
-        f"{message}, which is not how Claude Code's settings are made",
-        hint="mend it, and run the same command again; claude --help and /hooks tell more",
+        f"{message}, which Claude Code's settings do not allow",
+        hint="fix it and run the same command again; /hooks in Claude Code shows what it reads",
     )
 
 

@@ -170,7 +170,7 @@ def _indent_at(text: str, place: int) -> str:
 
 
 def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 # Numbers are not converted, so none is too long.

@@ -454,7 +454,7 @@ def index_from(found: JsonFile | Unreadable) -> Registry:
             entries.setdefault(known["id"], RegistryEntry(**known, more=more))
         else:
             odd += 1
-    problem = f"{odd:,} of {len(listed):,} are no sessions" if odd else None
+    problem = f"{odd:,} of {len(listed):,} are not sessions" if odd else None
     return Registry(entries=_sorted(entries.values()), problem=problem, more=found.fields)
 
 
