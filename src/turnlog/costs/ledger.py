@@ -258,7 +258,7 @@ _KEYS: Final[dict[str, Callable[[Response, LocalTimes], str | None]]] = {
 def figures_of(bill: Bill, row_type: type[F], **more: Any) -> F:
     """Return a row of *row_type* with the figures of *bill* and the fields in *more*."""
     used = bill.used
-    efficiency = used.cache_efficiency
+    context = used.context
     return row_type(
         messages=bill.messages,
         input=used.input,
@@ -268,7 +268,7 @@ def figures_of(bill: Bill, row_type: type[F], **more: Any) -> F:
         cache_read=used.cache_read,
         web_searches=used.web_searches,
         cost_usd=f"{bill.total_usd:f}",
-        cache_efficiency=None if efficiency is None else round(efficiency, 4),
+        cache_efficiency=round(used.cache_read / context, 4) if context else None,
         **more,
     )
 

@@ -122,8 +122,9 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     places = all_homes(homes)
     question = _question(report, options, places)
     _check(report, options)
-    config = load_config(turnlog_home())
-    prices, problems = configured_prices(turnlog_home(), config)
+    home = turnlog_home()
+    config = load_config(home)
+    prices, problems = configured_prices(home, config)
     budgets, budget_problems = budgets_from(config.budgets)
     print_problems((*problems, *budget_problems))
     is_traced = question.is_traced

@@ -74,8 +74,7 @@ def show_ledger(
     from rich.table import Table
 
     wide = out.width >= WIDE
-    heads = heads_for(wide=wide)
-    figures = [cells_of(row, wide=wide) for row in (*found.rows, found.totals)]
+    heads, *figures = _figure_cells((*found.rows, found.totals), wide=wide)
     widths = [max(map(len, column)) for column in zip(heads, *figures, strict=True)]
     # Figures come first, then names, then drawings: rich would shrink all alike.
     left = out.width - sum(widths) - _GAP * (len(widths) + len(units))
@@ -252,20 +251,19 @@ def _trend(row: LedgerRow) -> list[Decimal]:
     return [] if row.trend is UNSET else list(map(Decimal, row.trend))
 
 
-def heads_for(*, wide: bool) -> tuple[str, ...]:
-    """Return the column heads of the figures."""
-    return _WIDE_HEADS if wide else _HEADS
-
-
-def cells_of(row: Figures, *, wide: bool) -> list[str]:
-    """Return the figures of a row as text."""
-    cached = row.cache_write_5m + row.cache_write_1h
-    counts = (row.messages, row.input, row.output, cached, row.cache_read)
-    cells = [f"{count:,}" if wide else short_count(count) for count in counts]
-    if wide:
-        part = row.cache_efficiency
-        cells.append("" if part is None else f"{part:.0%}")
-    return [*cells, shown(Decimal(row.cost_usd))]
+def _figure_cells(rows: Sequence[Figures], *, wide: bool) -> list[list[str]]:
+    """Return the heads of the figures, and the figures of each row as text."""
+    costs = [shown(Decimal(row.cost_usd)) for row in rows]
+    table = [list(_WIDE_HEADS if wide else _HEADS)]
+    for row, cost in zip(rows, costs, strict=True):
+        cached = row.cache_write_5m + row.cache_write_1h
+        counts = (row.messages, row.input, row.output, cached, row.cache_read)
+        cells = [f"{count:,}" if wide else short_count(count) for count in counts]
+        if wide:
+            part = row.cache_efficiency
+            cells.append("" if part is None else f"{part:.0%}")
+        table.append([*cells, cost])
+    return table
 
 
 def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
@@ -275,14 +273,14 @@ def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("block", no_wrap=True)
     wide = out.width >= WIDE
-    for head in heads_for(wide=wide):
+    heads, *figures = _figure_cells((*found.rows, found.totals), wide=wide)
+    for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
-    for row in found.rows:
+    for row, cells in zip(found.rows, figures, strict=False):
         begins, ends = (at.astimezone(zone) for at in (row.start_at, row.end_at))
         name = f"{begins:%Y-%m-%d %H:%M} to {ends:%H:%M}"
-        table.add_row(f"[green]{name}[/]" if row.is_active else name, *cells_of(row, wide=wide))
-    totals = cells_of(found.totals, wide=wide)
-    table.add_row("[bold]total[/]", *(f"[bold]{cell}[/]" for cell in totals))
+        table.add_row(f"[green]{name}[/]" if row.is_active else name, *cells)
+    table.add_row("[bold]total[/]", *(f"[bold]{cell}[/]" for cell in figures[-1]))
     out.print(table)
     for row in found.rows:
         if row.is_active:
