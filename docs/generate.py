@@ -19,6 +19,7 @@ from rich.console import Console
 
 from turnlog.api.index import RefreshDocument
 from turnlog.api.keep import InstallDocument, KeepDocument
+from turnlog.api.live import WatchedRow
 from turnlog.api.reading import SessionDocument, ShowDocument
 from turnlog.api.repair import CompactDocument, RepairDocument, UndoDocument
 from turnlog.api.restore import (
@@ -37,7 +38,6 @@ from turnlog.catalog.projects import ProjectCatalog
 from turnlog.catalog.sessions import SessionList
 from turnlog.cli.app import COMMANDS, app
 from turnlog.cli.costs.prices import PriceDocument
-from turnlog.cli.live.watch import WatchedRow
 from turnlog.cli.repair import check
 from turnlog.costs.blocks import BlockLedger
 from turnlog.costs.budgets import BudgetReport

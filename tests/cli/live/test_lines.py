@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from live.live_world import call, prompt, result, said, thought
-from turnlog.cli.live.entries import STEPS, ConversationReader
-from turnlog.cli.live.lines import LineStyle, folds, lines_of, seconds, text_of, wrapped
-from turnlog.cli.live.rows import head_lines, plain, row_lines, side_lines
+from turnlog.cli.live.entries import (
+    STEPS,
+    ConversationReader,
+    LineStyle,
+    folds,
+    lines_of,
+    seconds,
+    text_of,
+    wrapped,
+)
+from turnlog.cli.live.sessions_screen import head_lines, plain, row_lines, side_lines
 from turnlog.live.activity import Doing, LiveCall
 from turnlog.live.sessions import LiveDocument, LiveSession
 from turnlog.live.watch import LiveNews

@@ -13,10 +13,8 @@ pytest.importorskip("textual")
 from textual.widgets import Input, Static
 
 from sampling import sampled
-from turnlog.cli.live.app import TopApp
-from turnlog.cli.live.conversation import ConversationView
-from turnlog.cli.live.dialogs import HelpBox, ResumeBox, SubagentsBox
-from turnlog.cli.live.session_screen import SessionScreen
+from turnlog.cli.live.app import HelpBox, ResumeBox, SubagentsBox, TopApp
+from turnlog.cli.live.session_screen import ConversationView, SessionScreen
 from turnlog.cli.live.sessions_screen import SessionListView, SessionsScreen
 
 ONE, TWO, THREE = (f"{each * 8}-aaaa-4aaa-8aaa-{each * 12}" for each in "123")
@@ -121,8 +119,8 @@ def test_the_list_tells_who_waits_who_works_and_what_it_costs(world):
         await person.until("$0.")
         for words in (
             "2 running",
-            "1 waits for you",
-            "waits for you: permission · Bash borrow hinge",
+            "1 waiting for you",
+            "waiting for you: permission · Bash borrow hinge",
             "Mend the garden gate",
             "Bash count",
             "5 min",
@@ -139,7 +137,7 @@ def test_the_list_tells_who_waits_who_works_and_what_it_costs(world):
 
 def test_what_happens_meanwhile_is_shown(world):
     async def act(person):
-        await person.until("No session runs")
+        await person.until("No running or recently")
         world.write(ONE, prompt("Fly the kite"))
         pid = world.run(ONE, "busy")
         await person.until("thinking")
@@ -147,7 +145,7 @@ def test_what_happens_meanwhile_is_shown(world):
         await person.until("Bash run against the wind")
         await person.until("$0.0")
         world.say(pid, ONE, "waiting", waitingFor="input needed")
-        await person.until("waits for you: an answer")
+        await person.until("waiting for you: an answer")
         world.kill(pid)
         await person.until("crashed")
         await person.until("0 running")
@@ -169,7 +167,7 @@ def test_filter_sort_and_copy(world):
         await person.press("escape")
         await person.until(lambda: [each.id for each in listed.options] == [ONE, TWO])
         await person.press("f", *"nothing like it")
-        await person.until("No session has these words")
+        await person.until("No matching session")
         await person.press("escape")
         await person.press("s")
         await person.until(lambda: [each.id for each in listed.options] == [TWO, ONE])
@@ -320,7 +318,7 @@ def test_an_answer_comes_to_its_call(world):
     async def act(person):
         await person.until("Mend the garden gate")
         await person.open()
-        await person.until("borrow hinge → no answer yet")
+        await person.until("borrow hinge → no result yet")
         count = len(person.view.entries)
         world.write(ONE, result(3, "a brass one"))
         await person.until("borrow hinge → a brass one")
@@ -451,7 +449,7 @@ def test_where_the_conversation_went_back_a_mark_says_so(world):
     async def act(person):
         await person.until("Mend the garden gate")
         await person.open()
-        await person.until("went back")
+        await person.until("conversation rewound")
 
     drive(world, act)
 

@@ -95,9 +95,9 @@ def test_it_starts_shows_what_runs_and_leaves_with_q(world):
     world.write(ONE, prompt("Fly the kite"), call(1, "Bash", command="run against the wind"))
     world.run(ONE, "waiting", waitingFor="permission prompt")
     with Terminal(world) as terminal:
-        terminal.wait_for("waits for you: permission")
+        terminal.wait_for("waiting for you: permission")
         terminal.type(b"\r")
-        terminal.wait_for("no answer yet")
+        terminal.wait_for("no result yet")
         terminal.type(b"q")
         assert terminal.end() == 0
         assert b"\x1b[?1049l" in terminal.written  # The screen is as it was.
@@ -106,7 +106,7 @@ def test_it_starts_shows_what_runs_and_leaves_with_q(world):
 
 def test_control_c_leaves_too(world):
     with Terminal(world) as terminal:
-        terminal.wait_for("No session runs")
+        terminal.wait_for("No running or recently")
         terminal.type(b"\x03")
         assert terminal.end() == 0
 
@@ -130,7 +130,7 @@ def test_hostile_text_moves_nothing(world):
     with Terminal(world) as terminal:
         terminal.wait_for("owned")
         terminal.type(b"\r")
-        terminal.wait_for("no answer yet")
+        terminal.wait_for("no result yet")
         terminal.type(b"q")
         assert terminal.end() == 0
         # The mouse pointer's shape is textual's own word.

@@ -165,8 +165,7 @@ def test_a_home_that_is_not_there_yet(watch, tmp_path):
     running = watch("--poll", "0.1")
     time.sleep(0.5)
     with turnlog.open(tmp_path / "home").create(project=tmp_path) as writer:
-        writer.append(build.user("born"))
-        running.wait_for("born")
+        say_until_shown(running, writer)
     assert running.interrupt() == (0, "")
 
 
@@ -178,8 +177,7 @@ def test_the_usual_home_is_waited_for_too(tmp_path, setting):
     try:
         time.sleep(0.6)
         with turnlog.open(home).create(project=tmp_path) as writer:
-            writer.append(build.user("born"))
-            running.wait_for("born")
+            say_until_shown(running, writer)
         assert running.interrupt() == (0, "")
     finally:
         running.process.kill()

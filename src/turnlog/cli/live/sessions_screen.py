@@ -1,4 +1,4 @@
-"""The first screen of ``turnlog top``: every session that runs or was active lately."""
+"""The first screen of ``turnlog top``: running and recently active sessions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, ClassVar, Final
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,10 +18,14 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from turnlog.cli.live.lines import Line
-from turnlog.cli.live.rows import STYLES, head_lines, project_name, row_lines, side_lines
-from turnlog.live.sessions import LiveSession, urgency
-from turnlog.live.watch import LiveNews
+from turnlog.api.costs import BlockRow
+from turnlog.api.homes import last_part
+from turnlog.api.live import ASKED_FOR, Doing, LiveNews, LiveSession, urgency
+from turnlog.api.sessions import Keeping
+from turnlog.cli.live.entries import Line, Piece, clock, fit, justified, seconds, wrapped
+from turnlog.cli.terminal.console import age, counted, short_count
+from turnlog.pricing.money import shown
+from turnlog.text import inert_line
 
 SORTS: Final[dict[str, Callable[[LiveSession], Any]]] = {
     "urgency": urgency,
@@ -28,14 +33,14 @@ SORTS: Final[dict[str, Callable[[LiveSession], Any]]] = {
     "context": lambda session: (-(session.context_percent or 0), urgency(session)),
     "project": lambda session: (project_name(session).casefold(), urgency(session)),
 }
-"""The orders there are; the first is the usual one."""
+"""Sort orders; the first is the default."""
 _PANEL_FROM: Final = 130
 _TICK_SECONDS: Final = 1.0
 _RECENT: Final = "-recent"
 
 
 def content_of(lines: Iterable[Line]) -> Content:
-    """Return lines as what textual draws; nothing in them is read as markup."""
+    """Return lines as textual content, without interpreting markup."""
     parts: list[Any] = []
     for line in lines:
         parts += ["\n"] if parts else []
@@ -44,7 +49,7 @@ def content_of(lines: Iterable[Line]) -> Content:
 
 
 class SessionListView(OptionList):
-    """The sessions; what Enter does is told at the foot of the screen."""
+    """The list of sessions."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select", "Open"),
@@ -54,7 +59,7 @@ class SessionListView(OptionList):
 
 
 class SessionsScreen(Screen[None]):
-    """The list, a head above it, and beside it, where there is room, all of one session."""
+    """The list, a header, and on wide terminals a panel about the selected session."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f,slash", "filter", "Filter", key_display="f"),
@@ -113,12 +118,12 @@ class SessionsScreen(Screen[None]):
         self.call_after_refresh(self.draw)
 
     def show_news(self, news: LiveNews) -> None:
-        """Show what is going on now."""
+        """Show the current state."""
         self.news = news
         self.draw()
 
     def _tick(self) -> None:
-        """Draw what time has changed: seconds where something runs, else minutes."""
+        """Redraw every second if something runs, else every minute."""
         minute = int(time.time() // 60)
         if minute != self._minute or (self.news is not None and self.news.document.running):
             self._minute = minute
@@ -126,23 +131,23 @@ class SessionsScreen(Screen[None]):
 
     @property
     def sessions(self) -> list[LiveSession]:
-        """Those that are listed, in their order."""
-        found = self.news.document.sessions if self.news else []
+        """The listed sessions, sorted."""
+        sessions = self.news.document.sessions if self.news else []
         words = self.words.casefold().split()
-        kept = [each for each in found if all(word in _searched(each) for word in words)]
-        return sorted(kept, key=SORTS[self.sort])
+        matches = [row for row in sessions if all(word in _searched(row) for word in words)]
+        return sorted(matches, key=SORTS[self.sort])
 
     @property
     def chosen(self) -> LiveSession | None:
-        """The one that the cursor is on."""
+        """The session under the cursor."""
         option = self.query_one(SessionListView).highlighted_option
         wanted = option.id if option is not None else None
         return next((each for each in self.sessions if each.id == wanted), None)
 
     def draw(self) -> None:
-        """Draw what has changed, and nothing else."""
+        """Redraw what has changed."""
         if self.news is None or not self.is_running or not self.query(SessionListView):
-            return  # News came before there is anything to see, or after.
+            return  # Not shown yet, or no longer.
         now = datetime.now(UTC)
         width = max(1, self.app.size.width - 2)
         _update(self.query_one("#head", Static), content_of(head_lines(self.news, width, now)))
@@ -170,7 +175,7 @@ class SessionsScreen(Screen[None]):
     def _replace(
         self, listed: SessionListView, ids: list[str], drawn: dict[str, list[Line]]
     ) -> None:
-        """Put other rows in the list; the cursor stays on its session, if that is still there."""
+        """Replace the rows; the cursor stays on its session."""
         option, place = listed.highlighted_option, listed.highlighted or 0
         before = option.id if option is not None else None
         listed.set_options(
@@ -189,16 +194,16 @@ class SessionsScreen(Screen[None]):
             _update(self.query_one("#side", Static), content_of(side_lines(chosen, width, now)))
 
     def _say_nothing(self, listed: SessionListView) -> None:
-        words = "\nNo session runs, and none was active lately.\n\nturnlog sessions lists all."
+        words = "\nNo running or recently active sessions.\n\nturnlog sessions lists all."
         if self.words:
-            words = "\nNo session has these words; Esc shows all."
+            words = "\nNo matching session; Esc shows all."
         elif self.news is None or self.news.document.today is None:
             words = "\nReading the logs …"
         options = listed.options
         if len(options) != 1 or str(options[0].prompt) != words:
             listed.set_options([Option(Content(words), disabled=True)])
 
-    # -- what a person does -----------------------------------------------------------------
+    # -- actions ----------------------------------------------------------------------------
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
@@ -220,7 +225,7 @@ class SessionsScreen(Screen[None]):
         self.set_class(bool(self.words), "-filtering")
 
     def action_open(self) -> None:
-        """Open the session that the cursor is on."""
+        """Open the session under the cursor."""
         from turnlog.cli.live.session_screen import SessionScreen
 
         chosen = self.chosen
@@ -228,7 +233,7 @@ class SessionsScreen(Screen[None]):
             self.app.push_screen(SessionScreen(chosen))
 
     def action_filter(self) -> None:
-        """Ask for words that a session must have."""
+        """Edit the filter."""
         self.add_class("-filtering")
         self.query_one(Input).focus()
 
@@ -246,7 +251,7 @@ class SessionsScreen(Screen[None]):
         self.draw()
 
     def action_copy(self) -> None:
-        """Copy the id of the session that the cursor is on."""
+        """Copy the id of the session under the cursor."""
         chosen = self.chosen
         if chosen is not None:
             self.app.copy_to_clipboard(chosen.id)
@@ -254,9 +259,9 @@ class SessionsScreen(Screen[None]):
 
 
 def _with_border(sessions: list[LiveSession]) -> list[str]:
-    """Return the ids, with a border between those that run and those that do not."""
-    running = [each.id for each in sessions if each.is_running]
-    others = [each.id for each in sessions if not each.is_running]
+    """Return the ids, with a separator between running sessions and others."""
+    running = [row.id for row in sessions if row.is_running]
+    others = [row.id for row in sessions if not row.is_running]
     return [*running, _RECENT, *others] if running and others else [*running, *others]
 
 
@@ -266,7 +271,251 @@ def _searched(session: LiveSession) -> str:
 
 
 def _update(widget: Static, content: Content) -> None:
-    """Draw *content*, unless it is what is drawn already."""
+    """Update a widget if its content changed."""
     before = widget.content
     if not (isinstance(before, Content) and before.is_same(content)):
         widget.update(content)
+
+
+STYLES: Final = {
+    "": "",
+    "bold": "bold",
+    "dim": "$foreground 55%",
+    "project": "$accent",
+    "title": "bold",
+    "waiting": "bold $warning",
+    "working": "$success",
+    "tool": "$accent",
+    "crashed": "$error",
+    "low": "$success",
+    "high": "$warning",
+    "full": "$error",
+    "empty": "$foreground 20%",
+}
+"""Textual styles, by kind of piece."""
+
+_SIGNS: Final = {
+    Doing.WAITING: ("◆", "waiting"),
+    Doing.CALLING: ("●", "working"),
+    Doing.THINKING: ("●", "working"),
+    Doing.ANSWERING: ("●", "working"),
+    Doing.IDLE: ("○", "bold"),
+    Doing.CRASHED: ("✗", "crashed"),
+}
+_KEPT: Final[dict[Keeping, str]] = {
+    "live": "no",
+    "kept": "yes",
+    "restorable": "yes; the log is gone",
+    "gone": "no; the log is gone",
+}
+_BUSY_PERCENT, _FULL_PERCENT = 50, 80
+_BAR: Final = 8
+
+
+def row_lines(session: LiveSession, width: int, now: datetime) -> list[Line]:
+    """Return the two lines of a session."""
+    return [_first(session, width), _second(session, width, now)]
+
+
+def head_lines(news: LiveNews, width: int, now: datetime) -> list[Line]:
+    """Return the header: running sessions, today's cost, the five-hour block."""
+    document = news.document
+    running: list[Piece] = [("turnlog top", "bold"), ("   ", "")]
+    running.append((f"{document.running} running", "working" if document.running else "dim"))
+    if document.waiting:
+        running += [(" · ", "dim"), (f"{document.waiting} waiting for you", "waiting")]
+    today = document.today
+    right = [(f"{shown(Decimal(today.cost_usd))} today", "")] if today else []
+    return [justified(running, right, width), justified(*_block(news, now), width)]
+
+
+def side_lines(session: LiveSession, width: int, now: datetime) -> list[Line]:
+    """Return the lines of the panel about one session."""
+    lines: list[Line] = [((part, "title"),) for part in wrapped(_title(session), width)[:3]]
+    facts = (
+        ("project", session.project or "?"),
+        ("branch", session.git_branch or ""),
+        ("session", session.id),
+        ("model", session.model or ""),
+        ("started", age(now, session.started_at)),
+        ("process", str(session.pid) if session.pid else ""),
+        ("kept", _KEPT[session.keeping]),
+    )
+    lines.append(())
+    lines += [_fact(name, value, width) for name, value in facts if value]
+    lines.append(())
+    lines.append(_fact("cost", shown(Decimal(session.cost_usd)), width))
+    written = session.cache_write_5m + session.cache_write_1h
+    tokens = (session.input, "in"), (session.output, "out")
+    cache = (written, "written"), (session.cache_read, "read")
+    lines.append(_fact("tokens", _counts(*tokens) or "none", width))
+    if cached := _counts(*cache):
+        lines.append(_fact("cache", cached, width))
+    percent = session.context_percent
+    if percent is not None and session.context_tokens is not None:
+        words = f" {percent:.0f}% of {short_count(session.context_window or 0)}"
+        lines.append((("context  ", "dim"), *bar(percent, min(20, width - 26)), (words, "")))
+    lines += [(), *_doing_block(session, width, now)]
+    if session.prompt:
+        lines += [(), (("last prompt", "dim"),)]
+        parts = [part for text in session.prompt.split("\n") for part in wrapped(text, width)]
+        lines += [((part, ""),) for part in parts[:8]]
+    return lines
+
+
+def bar(percent: float, width: int) -> list[Piece]:
+    """Return a bar of how full a context is."""
+    width = max(1, width)
+    full = min(width, max(round(percent * width / 100), 1 if percent > 0 else 0))
+    return [("━" * full, _fill(percent)), ("━" * (width - full), "empty")]
+
+
+def doing_pieces(session: LiveSession) -> list[Piece]:
+    """Return what a session is doing."""
+    match session.doing:
+        case Doing.WAITING:
+            wanted = ASKED_FOR.get(session.waiting_for or "", session.waiting_for or "you")
+            reason = "" if wanted == "you" else f": {inert_line(wanted)}"
+            words = f"waiting for you{reason}"
+            return [(words, "waiting"), *_call(session, " · ")]
+        case Doing.CALLING:
+            return _call(session) or [("working", "working")]
+        case Doing.THINKING:
+            return [("thinking", "working"), *_about(session)]
+        case Doing.ANSWERING:
+            return [("answering", "working"), *_about(session)]
+        case Doing.IDLE:
+            return [("your turn", "bold"), *_about(session)]
+        case Doing.CRASHED:
+            return [("crashed", "crashed"), *_about(session)]
+    said = inert_line(session.prompt or "")
+    return [] if said == _title(session) else [(said, "dim")]
+
+
+def elapsed(session: LiveSession, now: datetime) -> str:
+    """Return how long a session has been doing this, or when it was last active."""
+    if session.is_running and session.since_at is not None:
+        return seconds(int((now - session.since_at).total_seconds()))
+    return age(now, session.last_active_at)
+
+
+def project_name(session: LiveSession) -> str:
+    """Return the last part of a project's path, or "?"."""
+    return inert_line(last_part(session.project or "")) or "?"
+
+
+def plain(lines: Iterable[Line]) -> str:
+    """Return lines as text."""
+    return "\n".join("".join(text for text, _ in line) for line in lines)
+
+
+def _first(session: LiveSession, width: int) -> Line:
+    sign = _SIGNS.get(session.doing, ("·", "dim"))
+    right = _figures(session, width)
+    room = width - 2 - sum(cell_len(text) for text, _ in right)
+    name = fit(project_name(session), max(4, min(24, room // 3)))
+    is_past = not session.is_running
+    title = fit(_title(session), room - cell_len(name) - 3)
+    left: list[Piece] = [
+        (f"{sign[0]} ", sign[1]),
+        (name, "dim" if is_past else "project"),
+        ("  ", ""),
+        (title, "" if is_past else "title"),
+    ]
+    return justified(left, right, width)
+
+
+def _second(session: LiveSession, width: int, now: datetime) -> Line:
+    right = [(elapsed(session, now), "waiting" if session.doing is Doing.WAITING else "dim")]
+    return justified([("  ", ""), *doing_pieces(session)], right, width)
+
+
+def _figures(session: LiveSession, width: int) -> list[Piece]:
+    """Return the figures of a row that fit."""
+    percent = session.context_percent
+    cost = (f"{shown(Decimal(session.cost_usd)):>9}", "")
+    full = f"{min(percent, 999):3.0f}%" if percent is not None else "    "
+    share: Piece = (f"  {full}", _fill(percent) if percent is not None else "")
+    if width < 40:
+        return []
+    if width < 60:
+        return [cost]
+    if width < 90:
+        return [share, cost]
+    drawn = bar(percent, _BAR) if percent is not None else [(" " * _BAR, "")]
+    model = fit(_model(session.model), 16)
+    tokens = f"{short_count(session.tokens):>8}" if session.tokens else " " * 8
+    return [(f"  {model:<16}", "dim"), (tokens, "dim"), ("  ", ""), *drawn, share, cost]
+
+
+def _block(news: LiveNews, now: datetime) -> tuple[list[Piece], list[Piece]]:
+    if news.problem:
+        return [(inert_line(news.problem), "crashed")], []
+    if news.reading is not None:
+        done, total = news.reading
+        return [(f"reading the logs: {100 * done // max(1, total)}%", "dim")], []
+    row: BlockRow | None = news.document.block
+    if row is None or row.end_at <= now:
+        idle = "no active block" if news.document.today else "reading the logs"
+        return [(idle, "dim")], []
+    left = seconds((row.end_at - now).total_seconds())
+    block: list[Piece] = [
+        ("block ", "dim"),
+        (shown(Decimal(row.cost_usd)), ""),
+        (f"  {left} left", "dim"),
+    ]
+    if row.usd_per_hour is None or row.projected_usd is None:
+        return block, []
+    rate = f"{shown(Decimal(row.usd_per_hour))}/h"
+    goal = f" → {shown(Decimal(row.projected_usd))} by {clock(row.end_at)}"
+    return block, [(rate, ""), (goal, "dim")]
+
+
+def _doing_block(session: LiveSession, width: int, now: datetime) -> list[Line]:
+    lines = [justified(doing_pieces(session), [(elapsed(session, now), "dim")], width)]
+    for call in session.calls[:6] if len(session.calls) > 1 else []:
+        since = seconds(int((now - call.at).total_seconds())) if call.at else ""
+        who: list[Piece] = [("subagent: ", "dim")] if call.subagent else []
+        words: list[Piece] = [(inert_line(call.tool), "tool"), (f" {inert_line(call.asked)}", "")]
+        lines.append(justified([("  ", ""), *who, *words], [(since, "dim")], width))
+    return lines
+
+
+def _call(session: LiveSession, before: str = "") -> list[Piece]:
+    """Return the running call; those of subagents are preferred."""
+    if not session.calls:
+        return []
+    subagents = [call for call in session.calls if call.subagent is not None]
+    call = (subagents or session.calls)[-1]
+    left = len(session.calls) - 1 - (1 if subagents else 0)
+    pieces: list[Piece] = [(before, "dim")] if before else []
+    if call.subagent is not None:
+        pieces.append((f"{counted(max(1, session.subagents), 'subagent')}: ", "dim"))
+    pieces += [(inert_line(call.tool), "tool"), (f" {inert_line(call.asked)}", "")]
+    return [*pieces, (f" +{left}", "dim")] if left > 0 else pieces
+
+
+def _about(session: LiveSession) -> list[Piece]:
+    """Return the last prompt, unless it is the title."""
+    said = inert_line(session.prompt or "")
+    return [(" · ", "dim"), (said, "dim")] if said and said != _title(session) else []
+
+
+def _title(session: LiveSession) -> str:
+    return inert_line(session.title or session.prompt or "untitled")
+
+
+def _model(name: str | None) -> str:
+    return inert_line((name or "").removeprefix("claude-"))
+
+
+def _counts(*parts: tuple[int, str]) -> str:
+    return " · ".join(f"{short_count(count)} {name}" for count, name in parts if count)
+
+
+def _fact(name: str, value: str, width: int) -> Line:
+    return ((f"{name:<9}", "dim"), (fit(inert_line(value), width - 9), ""))
+
+
+def _fill(percent: float) -> str:
+    return "full" if percent >= _FULL_PERCENT else "high" if percent >= _BUSY_PERCENT else "low"

@@ -1,18 +1,18 @@
-"""``turnlog top``: what agents are doing now, live."""
+"""``turnlog top``: what agents are doing, live."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from turnlog.cli.index_access import print_notices
 from turnlog.cli.options import (
+    configured_prices,
     home_option,
     json_option,
     poll_option,
-    print_problems,
     project_option,
     show_json,
     when_option,
@@ -22,23 +22,21 @@ from turnlog.errors import UsageError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from turnlog.live.sessions import Live
-
 
 @click.command(
     name="top",
     epilog="""\b
 Examples:
-  turnlog top                    what runs now, and what was active in the last day
+  turnlog top                    running sessions, and those active in the last day
   turnlog top --project .        in this directory only
-  turnlog top --since 7d         also what was active in the last week
-  turnlog top --json             the same facts once, for a script
-Exit code: 0 done, 1 nothing was found, 2 a mistake, 3 a failure.""",
+  turnlog top --since 7d         also those active in the last week
+  turnlog top --json             print the current state once, for a script
+Exit code: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
 )
 @home_option
 @json_option
 @project_option
-@when_option("--since", "Also what was active from WHEN on: 6h, today, 7d …  [default: 1d]")
+@when_option("--since", "Also show sessions active since WHEN: 6h, today, 7d …  [default: 1d]")
 @poll_option
 def command(
     homes: tuple[str, ...],
@@ -48,12 +46,15 @@ def command(
     since: datetime | None,
     poll: float | None,
 ) -> int:
-    """See what agents are doing now: who is at work, who waits for you, what it costs.
+    """Show what agents are doing, which ones wait for you, and what they cost.
 
-    The list follows the logs by itself. Enter opens a session, ? shows what else can be typed.
+    The list updates itself. Press Enter to open a session, ? for help.
     """
+    from turnlog.api.homes import all_homes
+    from turnlog.api.live import check_poll, live_sessions
+
+    live = live_sessions(all_homes(homes), configured_prices(), project=project, since=since)
     if as_json:
-        live = _live(homes, project, since)
         live.ask()
         print_notices(live.notices)
         document = live.look()
@@ -61,46 +62,15 @@ def command(
         return 0 if document.sessions else 1
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
-            "top needs a terminal of its own",
-            hint="turnlog watch prints what happens, turnlog top --json prints the facts once",
+            "top needs a terminal",
+            hint="turnlog watch prints records, turnlog top --json prints the state once",
         )
-    top_app = _app()
-    from turnlog.sessions.watcher import check_poll
-
-    check_poll(poll)
-    top_app.TopApp(_live(homes, project, since), poll=poll).run()
-    return 0
-
-
-def _app() -> Any:
-    """Import what draws; say what is missing if it is not installed."""
     try:
         import textual  # noqa: F401
     except ImportError:
-        raise UsageError(
-            "top is drawn with textual, which is not installed",
-            hint="pip install 'turnlog[tui]'",
-        ) from None
-    from turnlog.cli.live import app
+        raise UsageError("top needs textual", hint="pip install 'turnlog[tui]'") from None
+    from turnlog.cli.live.app import TopApp
 
-    return app
-
-
-def _live(homes: tuple[str, ...], project: str | None, since: datetime | None) -> Live:
-    from datetime import UTC, datetime, timedelta
-
-    from turnlog.formats import all_homes, turnlog_home
-    from turnlog.live.sessions import RECENT, Live
-    from turnlog.pricing.cost import configured_prices
-    from turnlog.records.dates import MachineZone
-
-    prices, problems = configured_prices(turnlog_home())
-    print_problems(problems)
-    recent = RECENT if since is None else max(timedelta(0), datetime.now(UTC) - since)
-    return Live(
-        all_homes(homes),
-        prices,
-        zone=MachineZone(),
-        recent=recent,
-        project=project,
-    )
+    check_poll(poll)
+    TopApp(live, poll=poll).run()
+    return 0
