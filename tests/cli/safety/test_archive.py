@@ -130,7 +130,7 @@ def test_resume_puts_it_back(run, log):
     before = log.read_bytes()
     run("archive", "1111", "--remove")
     _, err = run("resume", "1111", code=1)  # No record says where it worked.
-    assert f"put back: {log}" in err
+    assert f"restored {log}" in err
     assert log.read_bytes() == before
     assert "put back" not in run("resume", "1111", code=1)[1]
 

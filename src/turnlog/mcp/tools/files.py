@@ -151,7 +151,7 @@ def named_file(files: SessionFiles, path: str) -> TouchedFile:
     if not fits:
         raise NotFound(
             f"the session kept or changed no file {path[:200]!r}",
-            hint="files(session) lists those it touched",
+            hint="`past_files` with session lists those it touched",
         )
     some = ", ".join(each.shown for each in fits[:_SOME])
     raise UsageError(f"{path[:200]!r} means {len(fits)} files", hint=f"say one: {some}")
@@ -324,7 +324,7 @@ class _Session:
             offset=page.place,
             next=end if end < len(file.edits) else None,
             notes=notes,
-            rest="turns(session, record) shows what an edit changed.",
+            rest="`session_turns` with session and record shows what an edit changed.",
         )
 
     def held(self, path: str, number: int, page: PageStart) -> ToolAnswer:
