@@ -141,6 +141,6 @@ def test_no_subpath_is_the_main_log(key):
 
 
 def test_an_empty_subpath_is_refused():
-    with pytest.raises(UsageError, match="empty subpath") as caught:
+    with pytest.raises(UsageError, match="subpath is empty") as caught:
         read_key({**KEY, "subpath": ""})
     assert "subagents/agent-" in caught.value.hint

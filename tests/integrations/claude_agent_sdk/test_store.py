@@ -369,7 +369,7 @@ async def test_bad_entries_are_refused_before_a_byte_is_written(tmp_path, store,
 
 
 async def test_an_entry_over_the_cap_is_refused(tmp_path, store):
-    with pytest.raises(NotSerialisable, match="over the cap"):
+    with pytest.raises(NotSerialisable, match="more than the limit"):
         await store.append(KEY, [{"type": "x", "text": "x" * (64 * 1024 * 1024)}])
     assert everything_in(tmp_path) == []
 
@@ -428,7 +428,7 @@ async def test_few_uuids_are_remembered(tmp_path, store, monkeypatch):
     for round_number in range(3):
         for n in range(4):
             await store.append({**KEY, "session_id": f"s{n}"}, talk(20 + 10 * round_number))
-    assert sum(len(line.uuids) for line in store._lines._lines.values()) <= 50
+    assert sum(len(line.uuids) for line in store._lines._logs.values()) <= 50
     for n in range(4):
         assert await store.load({**KEY, "session_id": f"s{n}"}) == talk(40)
 

@@ -419,7 +419,7 @@ def test_a_home_that_is_none_and_a_store_that_is_none(run, store, home, tmp_path
             run(import_sessions, nothing, store)
         with pytest.raises(UsageError, match="home"):
             run(export_sessions, store, nothing, project_key=PROJECT)
-    with pytest.raises(UsageError, match="cannot append"):
+    with pytest.raises(UsageError, match="no method append"):
         run(import_sessions, home, object())
     with pytest.raises(UsageError, match="cannot load"):
         run(export_sessions, object(), home, project_key=PROJECT)
@@ -495,10 +495,10 @@ def test_a_log_that_went_further_than_the_store_is_left(run, full, home):
 @pytest.mark.parametrize(
     ("entries", "why"),
     [
-        ([said(0), said(1, note="edited"), said(2)], "other words"),
+        ([said(0), said(1, note="edited"), said(2)], "different content"),
         ([LATCH, said(1), LATCH, said(2)], "middle"),
-        ([said(0), LATCH, said(1), said(99)], "by itself"),
-        ([said(77)], "by itself"),
+        ([said(0), LATCH, said(1), said(99)], "that the store lacks"),
+        ([said(77)], "that the store lacks"),
     ],
 )
 def test_a_log_that_differs_is_not_overwritten_unless_told(run, full, home, entries, why):
@@ -603,7 +603,7 @@ def test_a_foreign_store_with_the_least_that_is_demanded(run, tmp_path, base):
         export(project_key=PROJECT)
     done = export(project_key=PROJECT, sessions=[ID])
     assert [file.records for file in done.files] == [1]
-    assert "beneath" in done.skipped[0].reason
+    assert "subagent logs" in done.skipped[0].reason
 
 
 def test_ids_of_a_foreign_store_that_no_file_can_have_are_skipped(run, tmp_path):

@@ -20,7 +20,7 @@ from strategies import json_values, words
 from turnlog.errors import NotSerialisable, UsageError
 from turnlog.integrations.openai_agents import TurnlogSession, history
 from turnlog.integrations.openai_agents.items import record_of
-from turnlog.integrations.openai_agents.places import id_of
+from turnlog.integrations.openai_agents.session import id_of
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Record

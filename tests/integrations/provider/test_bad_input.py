@@ -183,7 +183,7 @@ def test_messages_without_a_name(provider, project, bad):
 def test_a_session_of_another_project(provider, project, tmp_path):
     elsewhere = str(tmp_path / "elsewhere")
     error = refused(NotFound, provider.get_session_messages, elsewhere, "s-1")
-    assert "lies in" in str(error)
+    assert "it is in" in str(error)
     error = refused(UsageError, provider.log_message, elsewhere, HELLO, "s-1")
     assert "is not one of" in str(error)
     assert ask(provider.get_sessions, elsewhere) == []

@@ -5,14 +5,19 @@
     await import_sessions("~/.claude", store)
     await export_sessions(store, "~/.claude", project_key="-home-u-orchard")
 
-Both directions compare with what is there and add what is missing: doing it again changes nothing,
-and what grew in between is carried over. They run on asyncio and on trio.
+Both directions add only records that are missing, so repeating them is harmless. They run on
+asyncio and on trio.
 """
 
 from __future__ import annotations
 
-from turnlog.integrations.claude_agent_sdk.export import Exported, SkippedExport, export_sessions
-from turnlog.integrations.claude_agent_sdk.export_files import ExportedFile, ExportOutcome
+from turnlog.integrations.claude_agent_sdk.export import (
+    Exported,
+    ExportedFile,
+    ExportOutcome,
+    SkippedExport,
+    export_sessions,
+)
 from turnlog.integrations.claude_agent_sdk.importer import Imported, ImportedLog, import_sessions
 from turnlog.integrations.claude_agent_sdk.store import TurnlogSessionStore
 

@@ -1,11 +1,11 @@
-"""Appending entries to a log: each once by its uuid, all of a batch in one durable write.
+"""Append entries to logs: each uuid once, each batch in one durable write.
 
-A line that is appended to stays open for a while, and knows the uuids that stand in its log: what
-others append is read under the lock before anything is decided. A batch is checked whole before a
-file is made. Of a batch that was cut short a prefix stands, and appending it again writes the rest.
+A log stays open for a while and remembers the uuids in it; records that other processes appended
+are read under the lock first. A batch is validated before a file is created. If a batch was cut
+short by a crash, appending it again writes the rest.
 
-An entry that stands in the log already may have been written by somebody who died before it was on
-the disk. So a batch that has nothing new is synced, too, before it counts as saved.
+An entry that is in the log may not be on disk yet, if its writer died before the sync. So a batch
+without new entries is synced, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_UUIDS: Final = 1_000_000
 
 
 class Prepared(NamedTuple):
-    """An entry that can be written, as the line it will be."""
+    """A valid entry and its line."""
 
     entry: Entry
     line: Unknown
@@ -40,11 +40,11 @@ class Prepared(NamedTuple):
 
 
 def prepare(entries: object) -> list[Prepared]:
-    """Check *entries* and write them as lines; raise before anything is done if one cannot be."""
+    """Validate *entries* and encode them as lines; raise if one cannot be encoded."""
     if not isinstance(entries, list | tuple):
         raise UsageError(
-            f"entries are a list, not a {type(entries).__name__}",
-            hint="pass the list of objects that the SDK gave",
+            f"entries must be a list, not a {type(entries).__name__}",
+            hint="pass the list of entries from the SDK",
         )
     return [_prepared(number, entry) for number, entry in enumerate(entries)]
 
@@ -52,7 +52,7 @@ def prepare(entries: object) -> list[Prepared]:
 def _prepared(number: int, entry: object) -> Prepared:
     if not isinstance(entry, dict):
         raise NotSerialisable(
-            f"entry {number} is a {type(entry).__name__}, not an object",
+            f"entry {number} is a {type(entry).__name__}, not a dict",
             hint="an entry is a dict with at least a 'type'; nothing was written",
         )
     try:
@@ -61,20 +61,20 @@ def _prepared(number: int, entry: object) -> Prepared:
         raise NotSerialisable(f"entry {number}: {error}", hint=error.hint) from None
     if len(line) > LINE_CAP:
         raise NotSerialisable(
-            f"entry {number} takes {len(line):,} bytes, over the cap of {LINE_CAP:,}",
+            f"entry {number} has {len(line):,} bytes, more than the limit of {LINE_CAP:,}",
             hint="store the content elsewhere; nothing was written",
         )
     if not _reads_back(line, entry):
         raise NotSerialisable(
-            f"entry {number} would not come back as it is",
-            hint="use only what JSON has: objects with text as keys, lists, text, numbers, "
-            "true, false and null; nothing was written",
+            f"entry {number} does not survive a round trip through JSON",
+            hint="use only dicts with string keys, lists, strings, numbers, booleans and None; "
+            "nothing was written",
         )
     return Prepared(entry, Unknown(raw=line), uuid_of(entry))
 
 
 def _reads_back(line: bytes, entry: Entry) -> bool:
-    """Tell whether *line* gives *entry* back: a tuple, a date or a key that is a number do not."""
+    """Return False if decoding gives another value: tuples, dates, keys that are numbers."""
     try:
         return bool(loads(line) == entry)
     except (ValueError, RecursionError):
@@ -82,7 +82,7 @@ def _reads_back(line: bytes, entry: Entry) -> bool:
 
 
 class OpenLog:
-    """One log that is appended to."""
+    """A log that is open for appending."""
 
     def __init__(self, root: Path, key: Key, *, allow_network_filesystem: bool = False) -> None:
         self.key = key
@@ -91,23 +91,23 @@ class OpenLog:
         self.turn = threading.Lock()
         self.users = 0
         self.is_noted = False
-        """An agent's metadata lies beside its log, as far as the log tells it."""
+        """True if the metadata file of a subagent is up to date with its log."""
         self.uuids: set[str] = set()
         self._root = root
         self._writer: LogWriter | None = None
         self._summary = SessionSummaryFile(root, key) if key.subpath is None else None
 
     def append(self, batch: Sequence[Prepared]) -> list[Entry]:
-        """Append what of *batch* is new, durably; give that."""
+        """Append the new entries of *batch* durably and return them."""
         try:
             return self._append(batch)
         except BaseException:
-            self.close()  # What this line knows may no longer be true.
+            self.close()  # The remembered uuids may be wrong now.
             raise
 
     def _append(self, batch: Sequence[Prepared]) -> list[Entry]:
         if self._writer is not None and not self.path.exists():
-            self.close()  # Deleted since, and not kept: a key that is not there begins anew.
+            self.close()  # The log was deleted: start a new one.
         writer = self._writer
         if writer is None:
             writer = self._writer = LogWriter(
@@ -118,19 +118,19 @@ class OpenLog:
         def decide(news: News) -> list[Unknown]:
             self._take_news(news)
             known: set[str] = set()
-            for each in batch:
-                if each.uuid is None or not (each.uuid in self.uuids or each.uuid in known):
-                    new.append(each)
-                if each.uuid is not None:
-                    known.add(each.uuid)
-            return [each.line for each in new]
+            for item in batch:
+                if item.uuid is None or not (item.uuid in self.uuids or item.uuid in known):
+                    new.append(item)
+                if item.uuid is not None:
+                    known.add(item.uuid)
+            return [item.line for item in new]
 
         placed = writer.append_after(decide)
         if not placed:
             writer.sync()
             return []
-        self.uuids.update(each.uuid for each in new if each.uuid is not None)
-        written = [each.entry for each in new]
+        self.uuids.update(item.uuid for item in new if item.uuid is not None)
+        written = [item.entry for item in new]
         if self._summary is not None:
             self._summary.take(written, placed[0].offset, writer.seen)
         return written
@@ -145,35 +145,35 @@ class OpenLog:
             self.uuids.update(reader.uuids())
 
     def close(self) -> None:
-        """Close the log; the next append opens it again and reads what stands in it."""
+        """Close the log; the next append opens and reads it again."""
         writer, self._writer = self._writer, None
         self.is_noted = False
         self.uuids.clear()
         if self._summary is not None:
             self._summary.forget()
         if writer is not None:
-            with suppress(TurnlogError):  # Everything acknowledged is where it should be.
+            with suppress(TurnlogError):  # All acknowledged entries are on disk.
                 writer.close()
 
 
 class OpenLogs:
-    """The lines of one store: those used last stay open, within bounds."""
+    """The open logs of a store: a bounded number, the most recently used."""
 
     def __init__(self, root: Path, *, allow_network_filesystem: bool = False) -> None:
         self._root = root
         self._allow_network = allow_network_filesystem
         self._lock = threading.Lock()
-        self._lines: OrderedDict[Key, OpenLog] = OrderedDict()
+        self._logs: OrderedDict[Key, OpenLog] = OrderedDict()
 
     @contextmanager
     def line(self, key: Key) -> Iterator[OpenLog]:
-        """Hold the line of *key* alone among threads."""
+        """Lock the log of *key* against other threads."""
         with self._lock:
-            line = self._lines.get(key)
+            line = self._logs.get(key)
             if line is None:
                 line = OpenLog(self._root, key, allow_network_filesystem=self._allow_network)
-                self._lines[key] = line
-            self._lines.move_to_end(key)
+                self._logs[key] = line
+            self._logs.move_to_end(key)
             line.users += 1
         try:
             with line.turn:
@@ -184,22 +184,22 @@ class OpenLogs:
                 self._close_some()
 
     def close(self, which: Callable[[Key], bool] = lambda _: True) -> None:
-        """Close the lines that nobody uses."""
+        """Close the logs that are not in use."""
         with self._lock:
-            for key in [each for each, line in self._lines.items() if not line.users]:
+            for key in [key for key, log in self._logs.items() if not log.users]:
                 if which(key):
-                    self._lines.pop(key).close()
+                    self._logs.pop(key).close()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: locks that threads of the parent held are held by nobody here."""
+        """Start over: locks held by threads of the parent would never be released here."""
         self._lock = threading.Lock()
-        self._lines = OrderedDict()
+        self._logs = OrderedDict()
 
     def _close_some(self) -> None:
-        known = sum(len(line.uuids) for line in self._lines.values())
-        for key, line in list(self._lines.items())[:-1]:  # The last one is in use, or will be.
-            if len(self._lines) <= _MAX_LINES and known <= _MAX_UUIDS:
+        known = sum(len(line.uuids) for line in self._logs.values())
+        for key, line in list(self._logs.items())[:-1]:  # The last one is in use.
+            if len(self._logs) <= _MAX_LINES and known <= _MAX_UUIDS:
                 return
             if not line.users:
                 known -= len(line.uuids)
-                self._lines.pop(key).close()
+                self._logs.pop(key).close()

@@ -1,9 +1,9 @@
-"""Deleting what a key stands for: to the trash, like everything that turnlog deletes.
+"""Delete the log of a key by moving it to the trash.
 
-With its main log goes all that belongs to the session in its project: its agents' logs, what lies
-beside them, turnlog's kept copies. What the home has of the session outside its projects (todos,
-tasks, file history) goes with the last project that has a log of it. A subpath is one log and no
-other. Deleting what is not there is fine, and so is deleting again what a kill left half deleted.
+Deleting a main log deletes all files of the session in its project: subagent logs, related files
+and kept copies. Files outside the project (todos, tasks, file history) are deleted with the last
+project that has a log of the session. Deleting a subpath deletes one log. Deleting what does not
+exist, or was deleted in part before a crash, is not an error.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _PAUSE: Final = 0.01
 
 
 def delete(root: Path, key: Key) -> None:
-    """Move what *key* stands for into the trash; raises LogLocked if its session is running."""
+    """Move the log of *key* to the trash; raise LogLocked if its session is running."""
     _refuse_if_running(root, key)
     deadline = time.monotonic() + WRITERS_TIMEOUT
     while True:
         try:
             _delete(root, key)
             return
-        except LogLocked:  # A writer holds a log for moments only.
+        except LogLocked:  # Writers hold the lock only briefly.
             if time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE)
@@ -52,10 +52,10 @@ def _delete(root: Path, key: Key) -> None:
     own = turnlog_home()
     home = os.path.realpath(root)
     copies = kept_place(home)
-    goods = _goods(root, key)
-    if not goods:
+    files = _files(root, key)
+    if not files:
         return
-    kept = {each.home_name for each in goods if each.tree == "kept"}
+    kept = {each.home_name for each in files if each.tree == "kept"}
     main = frozenset({key.name}) if key.subpath is None else frozenset[str]()
     with interruption_message(root, "delete"), contextlib.ExitStack() as held:
         for name in main:
@@ -66,7 +66,7 @@ def _delete(root: Path, key: Key) -> None:
         Trash(own).discard(
             key.session,
             home,
-            [FileToTrash(each.tree, each.name) for each in goods],
+            [FileToTrash(each.tree, each.name) for each in files],
             why=ASKED,
             now=datetime.now(UTC),
             grace=load_grace(own),
@@ -79,9 +79,6 @@ def _delete(root: Path, key: Key) -> None:
     _remove_directories(Path(home), key)
 
 
-# -- whether it may go ----------------------------------------------------------------------
-
-
 def _refuse_if_running(root: Path, key: Key) -> None:
     refuse_if_program_runs(key.session, (Home(root),))
     main = place(root, Key(key.project, key.session).name)
@@ -89,27 +86,24 @@ def _refuse_if_running(root: Path, key: Key) -> None:
         refuse_if_written(key.session, main)
 
 
-# -- what goes ------------------------------------------------------------------------------
-
-
-def _goods(root: Path, key: Key) -> list[SessionFile]:
-    """Return what is to go, main logs last: what is cut short can be found and deleted again."""
-    belongings = SessionFileIndex(Home(root))
-    refuse_unreadable(belongings.unseen)
-    beneath = belongings.beneath(key.directory)
+def _files(root: Path, key: Key) -> list[SessionFile]:
+    """Return the files to delete, main logs last, so an interrupted deletion can be repeated."""
+    index = SessionFileIndex(Home(root))
+    refuse_unreadable(index.unseen)
+    beneath = index.beneath(key.directory)
     if key.subpath is not None:
         names = {key.name, key.meta or key.name}
         packed = {key.name + each for each in PACKED}
         return [each for each in beneath if each.home_name in names | packed]
-    owned = belongings.of(key.session)
+    owned = index.of(key.session)
     here = [each for each in owned if project_of(each.home_name) == key.project]
     others = [each for each in owned if project_of(each.home_name) != key.project]
-    # Told by names, two projects' sessions of one id share what lies outside of both.
+    # Sessions with one id in two projects share the files outside of both.
     is_last = not any(each.log and each.log.kind == "session" for each in others)
     beside = [each for each in others if is_last and project_of(each.home_name) is None]
-    goods = [*beside, *here]
+    files = [*beside, *here]
     more = [each for each in beneath if subpath_in(key, each.home_name) is not None]
-    return [*(each for each in more if each not in goods), *goods]
+    return [*(each for each in more if each not in files), *files]
 
 
 def _title(root: Path, key: Key) -> str | None:
@@ -117,13 +111,13 @@ def _title(root: Path, key: Key) -> str | None:
     if found is None:
         return None
     log = LogFile(found.path, Home(root), "claude", "session", key.session, None, key.project, None)
-    with contextlib.suppress(TurnlogError, OSError):  # A title is only for people.
+    with contextlib.suppress(TurnlogError, OSError):  # A title is optional.
         return title_of(key.session, [log])
     return None
 
 
 def _remove_directories(home: Path, key: Key) -> None:
-    """Remove the session's directories that nothing is left in."""
+    """Remove the empty directories of the session."""
     top = os.path.join(home, "")
     directories = [each for each, _, _ in os.walk(place(home, key.directory), topdown=False)]
     for directory in directories:

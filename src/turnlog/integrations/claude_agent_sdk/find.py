@@ -1,13 +1,8 @@
-"""Finding: where the log of a key lies, and which logs there are.
+"""Find the logs of keys, and restore them.
 
-A log lies in its place, or packed beside it, or, when it is gone from there, as turnlog's kept
-copy; whoever reads it sees no difference. A log without a byte was never written: somebody was
-interrupted while making it. It reads names and sizes, and changes nothing.
-
-Bringing a log back before it is gone on with: one that is archived, packed, or gone but kept.
-
-What is appended to must lie in its place as its agent writes it. So all that is missing of the
-session in its project is restored, as ``turnlog restore`` does it: proved, nothing overwritten.
+A log is in its place, compressed next to it, or a kept copy; reading is the same for all. An empty
+log was never written. Before appending, an archived or deleted log is restored with all missing
+files of its session, as ``turnlog restore`` does: verified, nothing overwritten.
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class FoundLog(NamedTuple):
-    """A log as it lies on the disk; its time is the one clock of listings and summaries."""
+    """A log on disk."""
 
     path: Path
     size_bytes: int
@@ -52,7 +47,7 @@ class FoundLog(NamedTuple):
 
 
 def find_log(root: Path, key: Key) -> FoundLog | None:
-    """Find the log of *key*; None if nothing was ever written to it."""
+    """Return the log of *key*, or None if there is none or it is empty."""
     for path in _candidates(root, key.name):
         found = look_at(path)
         if found is not None:
@@ -61,7 +56,7 @@ def find_log(root: Path, key: Key) -> FoundLog | None:
 
 
 def find_sessions(root: Path, project: str) -> dict[str, FoundLog]:
-    """Find the main logs of a project, by session id."""
+    """Return the main logs of a project by session id."""
     found: dict[str, FoundLog] = {}
     for top, ending in _tops(root, project):
         directory = place(top, f"projects/{project}")
@@ -70,7 +65,7 @@ def find_sessions(root: Path, project: str) -> dict[str, FoundLog]:
             log = read_name(file.removesuffix(ending)) if file.endswith(ending) else None
             if log is None or log.kind != "session" or log.id in found:
                 continue
-            # Of a log and its archive the log is the one that everybody reads.
+            # If a log and its archive exist, the log wins.
             if log.compression is None or log.id not in here:
                 there = look_at(directory / file)
                 if there is not None:
@@ -80,10 +75,9 @@ def find_sessions(root: Path, project: str) -> dict[str, FoundLog]:
 
 
 def newest_first(found: Mapping[str, FoundLog]) -> list[tuple[str, FoundLog]]:
-    """Sort sessions by when their logs were written, the newest first.
+    """Return sessions sorted by mtime, newest first.
 
-    The clock of files ticks every few milliseconds: of logs that were written in one tick, the one
-    with the latest record comes first.
+    File clocks are coarse: for equal mtimes, the latest record decides.
     """
     ticks = Counter(log.mtime_ns for log in found.values())
 
@@ -117,14 +111,14 @@ def find_subpaths(root: Path, key: Key) -> list[str]:
 
 
 def subpath_in(key: Key, name: str) -> str | None:
-    """Return the subpath of the session whose log, packed or not, is called *name* in the home."""
+    """Return the subpath of the log *name*, compressed or not, or None."""
     for ending in PACKED:
         name = name.removesuffix(ending) if name.endswith(LOG + ending) else name
     return subpath_of(name.removeprefix(f"{key.directory}/"))
 
 
 def _candidates(root: Path, name: str) -> Iterator[Path]:
-    """Return the places where a log may be, the first that is there being the one."""
+    """Yield the paths where a log may be; the first that exists counts."""
     yield place(root, name)
     yield from (place(root, name + ending) for ending in PACKED)
     kept = kept_place(root)
@@ -132,23 +126,23 @@ def _candidates(root: Path, name: str) -> Iterator[Path]:
 
 
 def _tops(root: Path, project: str) -> Iterator[tuple[Path, str]]:
-    """Return the home, then where copies of the project's files lie, with what ends their names."""
+    """Yield the home and the directories of kept copies, with the suffix of their files."""
     yield root, ""
     for top in copy_roots(kept_place(root)).values():
-        # Where case does not count, another project's directory would answer to this name.
+        # On a case-insensitive file system, another project may have this directory.
         if project in _names_in(top / "projects"):
             yield top, KEPT_SUFFIX
 
 
 def look_at(path: Path) -> FoundLog | None:
-    """Describe the file at *path*; None if there is none."""
+    """Return the file at *path*, or None."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise LogError(
-            f"cannot look at {path}: {error.strerror or error}",
+            f"cannot stat {path}: {error.strerror or error}",
             path=path,
             errno=error.errno,
             hint="its owner must grant access, or the path is too long",
@@ -173,7 +167,7 @@ def _names_in(directory: Path) -> list[str]:
 
 
 def restore_log(root: Path, key: Key) -> None:
-    """Put the log of *key* in its place, if it was written before and lies elsewhere."""
+    """Restore the log of *key* if it is archived, or deleted and kept."""
     if place(root, key.name).exists():
         return
     found = find_log(root, key)
@@ -186,6 +180,6 @@ def restore_log(root: Path, key: Key) -> None:
         owned = [name for name, owner in mirror.owners.items() if owner == key.session]
         here = [name for name in owned if project_of(name) == key.project]
         if key.name in mirror.copies and key.name not in here:
-            here.append(key.name)  # Its name alone does not tell whose it is.
+            here.append(key.name)  # Its owner is not known from its name.
         if key.name in here:
             restore(Restorable(key.session, mirror, here))

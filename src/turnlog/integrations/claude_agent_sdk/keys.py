@@ -1,13 +1,12 @@
-"""Keys: the project, session and subpath that a framework names, and the log they stand for.
+"""Keys: the project, session and subpath of a log, as the SDK names them.
 
     {project_key, session_id}             projects/PROJECT/SESSION.jsonl
     {…, subpath: "subagents/agent-a1"}    projects/PROJECT/SESSION/subagents/agent-a1.jsonl
     {…, subpath: "../x"}                  projects/PROJECT/SESSION/opaque/+%2E%2E%2Fx.jsonl
 
-So what Claude Code writes and what comes through the SDK lie in the same places. A subpath is
-opaque: any text is one. Where its parts are plain names it is the path that it looks like; any
-other is written in a plain alphabet, in a directory of its own. It promises that no key leaves its
-session's directory, that no two share a log, and that a log's name gives its subpath back.
+So logs from Claude Code and from the SDK are in the same places. A subpath can be any string:
+plain names are used as a path, others are escaped below ``opaque``. No key leaves its session's
+directory, no two keys share a log, and the name of a log gives its subpath back.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ OPAQUE: Final = "opaque"
 _FIELDS: Final = frozenset({"project_key", "session_id", "subpath"})
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _UNSAFE_IN_NAME: Final = re.compile(r'[/\\:*?"<>|]')
-# What turnlog and Claude Code keep in a session's directory beside its agents' logs.
+# Other directories that turnlog and Claude Code use in a session's directory.
 _TAKEN: Final = frozenset({OPAQUE, "blobs", "tool-results"})
 _AS_THEY_ARE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 _PIECE: Final = 200  # Characters of an opaque name that one directory's name takes.
@@ -37,7 +36,7 @@ _MAX_PARTS: Final = 16
 
 
 class Key(NamedTuple):
-    """A checked key. Without a subpath it is a session's main log."""
+    """A valid key. Without a subpath it names the main log."""
 
     project: str
     session: str
@@ -45,46 +44,46 @@ class Key(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The log's place beneath the home, with "/" between the parts."""
+        """The path of the log in the home, separated by "/"."""
         session = f"projects/{self.project}/{self.session}"
         return session + LOG if self.subpath is None else f"{session}/{_inner(self.subpath)}{LOG}"
 
     @property
     def directory(self) -> str:
-        """The place of what belongs to the session beside its main log."""
+        """The directory of the session's other files."""
         return f"projects/{self.project}/{self.session}"
 
     @property
     def meta(self) -> str | None:
-        """The place of what Claude Code keeps beside an agent's log; None if it is not one's."""
+        """The path of the metadata file of a subagent log, or None for other logs."""
         log = read_name(self.name.rpartition("/")[2])
         is_agents = log is not None and log.kind == "subagent"
         if not is_agents or not self.name.startswith(f"{self.directory}/subagents/"):
             return None
         return self.name.removesuffix(LOG) + ".meta.json"
 
-    def said(self) -> dict[str, str]:
-        """The key as the SDK says it."""
+    def as_dict(self) -> dict[str, str]:
+        """Return the key as the SDK spells it."""
         key = {"project_key": self.project, "session_id": self.session}
         return key if self.subpath is None else key | {"subpath": self.subpath}
 
 
 def place(root: Path, name: str) -> Path:
-    """Return the path of what is called *name* beneath the home *root*."""
+    """Return the path of *name* in the home *root*."""
     return root.joinpath(*name.split("/"))
 
 
 def read_key(key: object, *, of_session: bool = False) -> Key:
-    """Check what a framework gave as a key; *of_session* passes over a subpath."""
+    """Validate a key from the SDK; *of_session* ignores the subpath."""
     if not isinstance(key, Mapping):
         raise UsageError(
-            f"a key is a mapping, not {_a(key)}",
+            f"a key must be a mapping, not {_a(key)}",
             hint='as in {"project_key": "-home-ada-orchard", "session_id": "…"}',
         )
     unknown = sorted(str(each) for each in key if each not in _FIELDS)
     if unknown:
         raise UsageError(
-            f"a key has no {unknown[0][:80]!r}", hint=f"it has {', '.join(sorted(_FIELDS))}"
+            f"unknown field {unknown[0][:80]!r} in a key", hint=f"use {', '.join(sorted(_FIELDS))}"
         )
     project = check_project_key(key.get("project_key"))
     session = _check_session(key.get("session_id"))
@@ -93,9 +92,9 @@ def read_key(key: object, *, of_session: bool = False) -> Key:
 
 
 def check_project_key(text: object) -> str:
-    """Return *text* if it can be the name of a project's directory."""
+    """Return *text* if it is a valid project key, or raise."""
     if not isinstance(text, str):
-        raise UsageError(f"a project key is text, not {_a(text)}", hint=_PROJECT_HINT)
+        raise UsageError(f"a project key must be a string, not {_a(text)}", hint=_PROJECT_HINT)
     is_one = (
         text
         and text.isprintable()  # No controls, no lone surrogates.
@@ -107,12 +106,12 @@ def check_project_key(text: object) -> str:
         and not is_device(text.partition(".")[0])
     )
     if not is_one:
-        raise InvalidId(f"{_shown(text)} is not a project key", hint=_PROJECT_HINT)
+        raise InvalidId(f"invalid project key {_shown(text)}", hint=_PROJECT_HINT)
     return text
 
 
 def subpath_of(inner: str) -> str | None:
-    """Give the subpath whose log is called *inner* in its session's directory; None if none is."""
+    """Return the subpath of the log *inner* in a session's directory, or None."""
     if not inner.endswith(LOG):
         return None
     name = inner.removesuffix(LOG)
@@ -122,27 +121,27 @@ def subpath_of(inner: str) -> str | None:
 
 def _check_session(text: object) -> str:
     if not isinstance(text, str):
-        hint = "the id that the SDK gives, or one of your own: letters, digits, '-' and '_'"
-        raise UsageError(f"a session id is text, not {_a(text)}", hint=hint)
+        hint = "use letters, digits, '-' and '_'"
+        raise UsageError(f"a session id must be a string, not {_a(text)}", hint=hint)
     check_session_id(text)
     log = read_name(text + LOG)
     if log is None or log.kind != "session":
         raise InvalidId(
-            f"{text!r} cannot be the id of a session",
-            hint="dates, 'history', 'journal' and names that begin with 'agent-' mean other files",
+            f"invalid session id {text!r}",
+            hint="dates, 'history', 'journal' and names starting with 'agent-' are reserved",
         )
     return text
 
 
 def _check_subpath(text: object) -> str:
     if not isinstance(text, str):
-        raise UsageError(f"a subpath is text, not {_a(text)}", hint=_SUBPATH_HINT)
+        raise UsageError(f"a subpath must be a string, not {_a(text)}", hint=_SUBPATH_HINT)
     if not text:
-        raise UsageError("an empty subpath names no log", hint=_SUBPATH_HINT)
+        raise UsageError("the subpath is empty", hint=_SUBPATH_HINT)
     if not _fits(text):
         raise UsageError(
             f"a subpath of {len(text):,} characters is too long",
-            hint=f"it may have {_MAX_SUBPATH_BYTES} bytes",
+            hint=f"the limit is {_MAX_SUBPATH_BYTES} bytes",
         )
     return text
 
@@ -155,9 +154,9 @@ def _fits(subpath: str) -> bool:
 
 
 def _inner(subpath: str) -> str:
-    """Return the place of a subpath's log in its session's directory, without its ending."""
+    """Return the path of a subpath's log in its session's directory, without the suffix."""
     parts = subpath.split("/")
-    # No dots: a directory called "x.jsonl" would stand where another log should.
+    # No dots: a directory "x.jsonl" would be in the way of a log.
     is_plain = all(_PLAIN.fullmatch(part) and not is_device(part) for part in parts)
     if is_plain and parts[0].lower() not in _TAKEN and len(parts) <= _MAX_PARTS:
         return subpath
@@ -187,13 +186,13 @@ def _a(value: object) -> str:
 
 
 def _shown(text: str) -> str:
-    # A hostile key may be megabytes long; the message must stay one readable line.
+    # A key can be megabytes long; the message must stay readable.
     shown = ascii(text[:81])
     return shown if len(shown) <= 80 else shown[:80] + "..."
 
 
 _PROJECT_HINT: Final = (
-    "the name of one directory, such as project_key_for_directory() of claude-agent-sdk gives; "
+    "use a directory name, such as project_key_for_directory() of claude-agent-sdk returns: "
     "at most 255 bytes, no separators, no dot at either end"
 )
-_SUBPATH_HINT: Final = "leave it out for the main log, or name one, as in 'subagents/agent-a1'"
+_SUBPATH_HINT: Final = "omit it for the main log, or use a name such as 'subagents/agent-a1'"

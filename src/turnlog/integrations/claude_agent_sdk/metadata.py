@@ -1,8 +1,8 @@
-"""What Claude Code keeps beside an agent's log: ``agent-ID.meta.json``.
+"""Metadata of subagents: ``agent-ID.meta.json`` next to a log.
 
-The SDK sends it as an entry of type ``agent_metadata``, which stays in the log like any other. The
-last one is also written where Claude Code looks for it when it goes on from the disk; and where
-only Claude Code's own file tells, it is given to the SDK as that entry.
+The SDK sends it as an entry of type ``agent_metadata``, which stays in the log. The latest one is
+also written to the file that Claude Code reads. If only that file exists, it is returned to the
+SDK as an entry.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ _LIMIT: Final = 1024 * 1024
 
 
 def is_metadata(entry: Entry) -> bool:
-    """Return whether *entry* is no line of a log, but tells what agent it is the log of."""
+    """Return True if *entry* is the metadata of a subagent."""
     return entry.get("type") == TYPE
 
 
 def last_metadata(entries: Sequence[Entry]) -> Entry | None:
-    """Return the entry that tells about the agent as it is now: the last such one."""
+    """Return the last metadata entry, or None."""
     return next((entry for entry in reversed(entries) if is_metadata(entry)), None)
 
 
 def as_metadata(meta: Entry) -> Entry:
-    """Return the entry by which a store is told what stands in an agent's ``.meta.json``."""
+    """Return the entry for the content of a ``.meta.json`` file."""
     return {**as_file(meta), "type": TYPE}
 
 
 def as_file(entry: Entry) -> Entry:
-    """Return what such an entry says as the file has it."""
+    """Return the content of a ``.meta.json`` file for an entry."""
     return {key: value for key, value in entry.items() if key != "type"}
 
 
 def note_metadata(root: Path, key: Key, appended: Sequence[Entry], *, is_known: bool) -> bool:
-    """Write down beside an agent's log what was *appended* of its metadata; tell whether it is.
+    """Write the metadata in *appended* to its file; return True if the file is up to date.
 
-    Unless what the log held before *is_known* to be written down, that is made up for: an earlier
-    writer may have been killed in between. The entries are saved whatever becomes of this.
+    Unless *is_known*, metadata that was in the log before is written, too: an earlier writer may
+    have been killed in between. Failures are logged; the entries are saved in any case.
     """
     assert key.meta is not None
-    said = last_metadata(appended)
+    entry = last_metadata(appended)
     path = place(root, key.meta)
     try:
-        if said is None and not is_known and not path.exists():
-            said = last_metadata(entries_in(place(root, key.name)))
-        data = None if said is None else encode(as_file(said))
+        if entry is None and not is_known and not path.exists():
+            entry = last_metadata(entries_in(place(root, key.name)))
+        data = None if entry is None else encode(as_file(entry))
         if data is not None and read_file(path, limit=_LIMIT, follow=False) != data:
             put(root, key.meta.split("/"), [data], overwrite=True)
     except (OSError, TurnlogError) as error:
@@ -68,7 +68,7 @@ def note_metadata(root: Path, key: Key, appended: Sequence[Entry], *, is_known: 
 
 
 def with_metadata(root: Path, key: Key, entries: list[Entry]) -> list[Entry]:
-    """Return *entries*, behind the metadata of their agent if only its own file tells it."""
+    """Return *entries*, preceded by the metadata file if they contain no metadata."""
     if key.meta is None or not entries or last_metadata(entries) is not None:
         return entries
     known = _read(place(root, key.meta)) or _read(find_copy(kept_place(root), key.meta))
@@ -79,9 +79,9 @@ def _read(path: Path) -> Entry | None:
     try:
         source = open_source(path)
         try:
-            said = loads(source.read(_LIMIT))
+            value = loads(source.read(_LIMIT))
         finally:
             source.close()
-    except (TurnlogError, NotJson, BrokenArchive):  # It is missing, or tells nothing.
+    except (TurnlogError, NotJson, BrokenArchive):  # Missing or unreadable.
         return None
-    return said if isinstance(said, dict) else None
+    return value if isinstance(value, dict) else None

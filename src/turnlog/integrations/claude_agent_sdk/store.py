@@ -5,14 +5,13 @@
 
     options = ClaudeAgentOptions(session_store=TurnlogSessionStore("~/agent"))
 
-It has all six methods of the SDK's protocol and need not be told about the SDK: importing this
-module imports none of it. What it stores lies where Claude Code itself would put it, so that every
-session is one like any other: `turnlog sessions`, `search`, `cost` and `archive` know it, and
-Claude Code can go on with it from the disk.
+It implements all six methods of the SDK's protocol without importing the SDK. Logs are where
+Claude Code would put them, so `turnlog sessions`, `search`, `cost` and `archive` work, and Claude
+Code can resume them.
 
-An append returns when its batch is on the disk. It is one write; after a crash a prefix may stand,
-and doing it again writes the rest, since an entry with a uuid is written once in its log. Entries
-without one are written every time. Reading never fails because of what the log looks like.
+An append returns when its batch is on disk. After a crash, part of a batch may be missing;
+appending it again writes the rest, since a uuid is written once. Entries without a uuid are always
+written. Reading never fails because of damage in a log.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ _stores: weakref.WeakSet[TurnlogSessionStore] = weakref.WeakSet()
 class TurnlogSessionStore:
     """The sessions under *root*: a directory, a turnlog store, or turnlog's own home if None.
 
-    It may be shared by tasks, threads and event loops, and any number of processes may have one on
-    the same root. There is nothing to close, but ``close`` gives back what is held open. On a
-    network's file system locks reach this machine only: say so if nobody else writes there.
+    It can be shared by tasks, threads and event loops, and several processes can use one root.
+    Closing it is optional. On a network file system, locks only work on this machine: pass
+    *allow_network_filesystem* if no other machine writes there.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class TurnlogSessionStore:
         return f"TurnlogSessionStore({str(self.root)!r})"
 
     async def append(self, key: sdk.SessionKey, entries: list[sdk.SessionStoreEntry]) -> None:
-        """Write *entries* behind what the key's log holds; return when they are on the disk.
+        """Append *entries* to the log of *key*; return when they are on disk.
 
         Appends to one key are written in the order in which they are asked for. One that is
         cancelled waits for its outcome; repeating it is harmless.
@@ -88,34 +87,34 @@ class TurnlogSessionStore:
                 await run_in_thread(self._append, checked, batch)
 
     async def load(self, key: sdk.SessionKey) -> list[sdk.SessionStoreEntry] | None:
-        """Return all entries of the key's log, in order; None if there are none."""
+        """Return all entries of the log of *key*, in order, or None."""
         found = await run_sync(self._load, read_key(key), abandon_on_cancel=True)
         return cast("list[sdk.SessionStoreEntry] | None", found)
 
     async def list_sessions(self, project_key: str) -> list[sdk.SessionStoreListEntry]:
-        """List the sessions of a project that have a main log, the one written last first."""
+        """Return the sessions of a project with a main log, most recently written first."""
         project = check_project_key(project_key)
         found = await run_sync(self._sessions, project, abandon_on_cancel=True)
         return [{"session_id": session, "mtime": log.mtime_ms} for session, log in found]
 
     async def list_session_summaries(self, project_key: str) -> list[sdk.SessionSummaryEntry]:
-        """Return what the SDK lists of each session of a project; the time is the listing's."""
+        """Return the SDK's summaries of the sessions of a project."""
         project = check_project_key(project_key)
         return await run_sync(self._summaries, project, abandon_on_cancel=True)
 
     async def delete(self, key: sdk.SessionKey) -> None:
-        """Move a session and its agents, or the log of one subpath, to turnlog's trash."""
+        """Move a session with its subagents, or the log of one subpath, to the trash."""
         checked = read_key(key)
         async with _turn(self.root, checked):
             await run_in_thread(self._delete, checked)
 
     async def list_subkeys(self, key: sdk.SessionListSubkeysKey) -> list[str]:
-        """List the subpaths of a session that something was written to."""
+        """Return the subpaths of a session that have a log."""
         checked = read_key(key, of_session=True)
         return await run_sync(find_subpaths, self.root, checked, abandon_on_cancel=True)
 
     def close(self) -> None:
-        """Close the logs that are held open for further appends; the next one opens them again."""
+        """Close the open logs; the next append reopens them."""
         self._lines.close()
 
     async def __aenter__(self) -> Self:
@@ -139,7 +138,7 @@ class TurnlogSessionStore:
             return None
         try:
             entries = entries_in(found.path)
-        except NotFound:  # Deleted, or archived, at this very moment.
+        except NotFound:  # Just deleted or archived.
             again = find_log(self.root, key)
             entries = entries_in(again.path) if again is not None else []
         return with_metadata(self.root, key, entries) or None
@@ -152,7 +151,7 @@ class TurnlogSessionStore:
         for session, log in self._sessions(project):
             try:
                 data = SessionSummaryFile(self.root, Key(project, session)).of(log)
-            except NotFound:  # Gone since it was listed.
+            except NotFound:  # Just deleted.
                 continue
             summaries.append({"session_id": session, "mtime": log.mtime_ms, "data": data})
         return summaries
@@ -173,8 +172,8 @@ def _root(root: str | os.PathLike[str] | Store | None) -> Path:
         return root.root
     if not isinstance(root, str | os.PathLike) or not isinstance(os.fspath(root), str):
         raise UsageError(
-            f"a store has a directory as its root, not a {type(root).__name__}",
-            hint='as in TurnlogSessionStore("~/agent")',
+            f"root must be a directory, not a {type(root).__name__}",
+            hint='use TurnlogSessionStore("~/agent")',
         )
     path = Path(root).expanduser().absolute()
     if "\0" in str(path) or (path.exists() and not path.is_dir()):
@@ -182,11 +181,8 @@ def _root(root: str | os.PathLike[str] | Store | None) -> Path:
     return path
 
 
-# -- one after the other --------------------------------------------------------------------
-
-
 class _KeyQueue:
-    """Those who wait in one event loop for their turn at one key."""
+    """The tasks of an event loop that wait for one key."""
 
     def __init__(self) -> None:
         self.lock = anyio.Lock()
@@ -198,7 +194,7 @@ _queues: RunVar[dict[tuple[Path, Key], _KeyQueue]] = RunVar("turnlog_claude_agen
 
 @asynccontextmanager
 async def _turn(root: Path, key: Key) -> AsyncIterator[None]:
-    """Wait until those are done who asked before; threads alone would not keep the order."""
+    """Wait for earlier calls with this key; threads alone would not keep the order."""
     queues = _queues.get(None)
     if queues is None:
         queues = {}

@@ -1,13 +1,11 @@
-"""Summaries: what the SDK lists of a session, folded as it is written and kept beside the home.
+"""Session summaries: folded while entries are appended, and cached in files.
 
-    summaries/PROJECT/SESSION.summary     a digest, and on the next line what it is the digest of
+    summaries/PROJECT/SESSION.summary     a checksum, then the state on the next line
 
-The fold is the SDK's own; it is imported when it is first needed, and an append in a process that
-has not imported it leaves the fold to whoever lists. Such a file is derived and disposable. It has
-a bookmark: how far it covers its log, and a fingerprint of those bytes. What was appended since, by
-whomever, is folded in when it is read; a file that is lost, stale, altered, or folded by another
-version of the SDK is folded anew. So it is not synced: whatever a crash leaves of it, the answer is
-that of a fold over the whole log.
+The fold is the SDK's own and is imported when first needed; an append in a process without it
+leaves the fold to the next listing. A file has a bookmark: how much of the log it covers, and a
+fingerprint of those bytes. Records appended since are folded in when it is read. A file that is
+lost, stale, altered or from another SDK version is rebuilt. So it need not be synced.
 """
 
 from __future__ import annotations
@@ -34,24 +32,24 @@ from turnlog.storage.sources import Seekable, fingerprint_by, open_source
 
 DIRECTORY: Final = "summaries"
 _SDK: Final = "claude_agent_sdk"
-_NEARLY: Final = 1024 * 1024  # An append reads no more than this of what others have written.
+_NEARLY: Final = 1024 * 1024  # The most that an append reads of other processes' records.
 _OFTEN: Final = 64 * 1024
 
 Fold = Callable[[Any, Any, Any], Any]
 
 
 class _State(Struct, frozen=True, kw_only=True):
-    """A fold and its bookmark."""
+    """A summary and its bookmark."""
 
     folded_by: str
     data: dict[str, Any] | None = None
     offset: int = 0
-    """How far it covers the log: up to a line's end."""
+    """The end of the last line it covers."""
     fingerprint: str = ""
-    """Of the bytes before that."""
+    """Fingerprint of the bytes before *offset*."""
     size_bytes: int = -1
     mtime_ns: int = -1
-    """Of the log as it lay there when all of it was covered; while they hold, it is not read."""
+    """Size and mtime of a log that is covered completely; if unchanged, it is not read again."""
 
 
 class SessionSummaryFile:
@@ -66,15 +64,12 @@ class SessionSummaryFile:
         self._kept_to = 0
 
     def forget(self) -> None:
-        """Trust only what lies on the disk."""
+        """Discard the state in memory."""
         self._state = None
         self._kept_to = 0
 
     def take(self, entries: list[Entry], start: int, end: int) -> None:
-        """Fold in what was just appended, from *start* to *end* of the log.
-
-        It never fails: the append is done, and whoever lists folds what is missing.
-        """
+        """Fold in entries just appended, from *start* to *end* of the log. Never raises."""
         if end <= start or _SDK not in sys.modules:
             self.forget()
             return
@@ -89,7 +84,7 @@ class SessionSummaryFile:
                 self._state = msgspec.structs.replace(state, data=data, offset=end)
             else:
                 self._state, _ = self._read_on(state, self._path)
-            # Many small replaced files would cost every append more than they save a listing.
+            # Writing the file on every append would cost more than it saves.
             if self._state.offset - self._kept_to >= _OFTEN:
                 log = look_at(self._path)
                 is_whole = log is not None and log.size_bytes == self._state.offset
@@ -98,7 +93,7 @@ class SessionSummaryFile:
             self.forget()
 
     def of(self, found: FoundLog) -> dict[str, Any]:
-        """Return the summary of the log that was *found*; it is brought up to date and kept."""
+        """Return the up-to-date summary of a log, and cache it."""
         state = self._stored()
         is_same = (state.size_bytes, state.mtime_ns) == (found.size_bytes, found.mtime_ns)
         if is_same and state.data is not None:
@@ -107,13 +102,13 @@ class SessionSummaryFile:
             state = self._nothing()
         state, rest = self._read_on(state, found.path)
         is_whole = not rest and (found.is_packed or state.offset == found.size_bytes)
-        with contextlib.suppress(TurnlogError, OSError):  # Then the next one folds again.
+        with contextlib.suppress(TurnlogError, OSError):  # The next call folds again.
             self._keep(state, found.path, found if is_whole else None)
-        # A line that has no end yet counts, but another may still take its place.
+        # A line without a newline counts, but is not cached.
         return self._folded(state.data, rest)
 
     def _read_on(self, state: _State, path: Path) -> tuple[_State, list[Entry]]:
-        """Fold in all further lines of the log; give the entry of one that has no end yet, too."""
+        """Fold in the rest of the log; also return the entry after the last newline."""
         data = state.data
         with Entries(path, state.offset) as entries:
             for batch in entries.batches():
@@ -122,7 +117,7 @@ class SessionSummaryFile:
         return msgspec.structs.replace(state, data=data, offset=offset), rest
 
     def remove(self) -> None:
-        """Remove what is kept; it is folded anew when it is asked for."""
+        """Delete the cached summary."""
         self.forget()
         with (
             contextlib.suppress(OSError),
@@ -131,7 +126,7 @@ class SessionSummaryFile:
             folder.remove(self._name)
 
     def _known(self, start: int) -> _State | None:
-        """Return a fold of the log's first *start* bytes, or of nearly as many; None if none is."""
+        """Return a state that covers *start* bytes or slightly fewer, or None."""
         state = self._stored() if start else self._nothing()
         if not self._is_of(state, self._path):
             state = self._nothing()
@@ -142,7 +137,7 @@ class SessionSummaryFile:
         return _State(folded_by=_fold_and_version()[1])
 
     def _stored(self) -> _State:
-        """Read what is kept; an empty fold if that is lost, altered or another SDK's."""
+        """Return the cached state; an empty one if it is unusable."""
         nothing = self._nothing()
         path = self._root / DIRECTORY / self.key.project / self._name
         kept = read_file(path, follow=False)
@@ -158,13 +153,13 @@ class SessionSummaryFile:
         return state if state.folded_by == nothing.folded_by else nothing
 
     def _is_of(self, state: _State, path: Path) -> bool:
-        """Return whether the log begins with the bytes that *state* covers."""
+        """Return True if the log starts with the bytes that *state* covers."""
         if state.offset == 0:
             return state.data is None
         return bool(state.fingerprint) and _fingerprint(path, state.offset) == state.fingerprint
 
     def _keep(self, state: _State, path: Path, whole: FoundLog | None) -> None:
-        """Keep *state*; *whole* is what the log is like, if the state covers all of it."""
+        """Cache *state*; *whole* is the log if the state covers all of it."""
         state = msgspec.structs.replace(
             state,
             fingerprint=_fingerprint(path, state.offset),
@@ -182,11 +177,11 @@ class SessionSummaryFile:
 
     def _folded(self, data: dict[str, Any] | None, entries: list[Entry]) -> dict[str, Any]:
         fold, _ = _fold_and_version()
-        said = self.key.said()
+        said = self.key.as_dict()
         before = None if data is None else {**_AS_SUMMARY, **said, "data": data}
         try:
             folded = fold(before, said, entries)
-        except Exception:  # noqa: BLE001 - Not ours: an entry that it cannot fold is passed over.
+        except Exception:  # noqa: BLE001 - The SDK's fold may raise anything: skip that entry.
             if len(entries) == 1:
                 return data or {}
             for entry in entries:
@@ -201,13 +196,13 @@ _AS_SUMMARY: Final = {"mtime": 0}
 
 def _fold_and_version() -> tuple[Fold, str]:
     try:
-        from claude_agent_sdk import (  # noqa: PLC0415 - Nobody waits for it who does not list.
+        from claude_agent_sdk import (  # noqa: PLC0415 - Slow to import.
             __version__,
             fold_session_summary,
         )
     except ImportError:
         raise UsageError(
-            "summaries are folded by claude-agent-sdk, which is not installed",
+            "summaries need claude-agent-sdk, which is not installed",
             hint="pip install claude-agent-sdk",
         ) from None
     return fold_session_summary, __version__
@@ -218,7 +213,7 @@ def _digest(body: bytes) -> bytes:
 
 
 def _fingerprint(path: Path, size_bytes: int) -> str:
-    """Sum up the first bytes of a log; nothing fits if it is shorter, or has no way back."""
+    """Return the fingerprint of the first bytes of a log; empty if it is shorter."""
     source = open_source(path)
     try:
         if not isinstance(source, Seekable) or source.size_bytes < size_bytes:

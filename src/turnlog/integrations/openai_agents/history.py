@@ -1,17 +1,14 @@
-"""Which items of a log still count: a fold over it, read from its end.
+"""The items of a session: a fold over its log, read from the end.
 
-A log only grows, and so does this one. Whoever pops an item or clears a session appends a record
-that says so; the items stay where they are, as history. Three types of records say something about
-items, and none of them stands in the tree:
+Popping an item or clearing a session appends a record; the items stay in the log as history:
 
-    {"type":"openai-pop","popped":"…"}     the item in the record of this uuid was taken back
-    {"type":"openai-clear"}                so was every item before this record
-    {"type":"openai-cut"}                  so were those of the addition that a crash cut short
+    {"type":"openai-pop","popped":"…"}     removes the item in the record with this uuid
+    {"type":"openai-clear"}                removes all items before this record
+    {"type":"openai-cut"}                  removes the items of an addition cut short by a crash
 
-One addition is seen whole or not at all: a record that more of it will follow tells how many, by
-``openaiMore``. Where the log ends before they came, those before them do not count, and the next to
-write says that they never will. Damaged lines are passed over: what they held is lost, and nothing
-else, also if it was the end of an addition.
+An addition is visible as a whole or not at all: each record but the last says in ``openaiMore`` how
+many follow. If the log ends before they do, the items before do not count, and the next writer
+appends ``openai-cut``. Damaged lines are skipped; only their own content is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ CLEAR: Final = "openai-clear"
 CUT: Final = "openai-cut"
 MORE: Final = "openaiMore"
 
-# Every record that matters here has it, and a bytes search is cheap.
+# Every relevant record contains it, and searching bytes is cheap.
 _NEEDLE: Final = b'"openai'
 _FIRST_LOOK: Final = 64
 _FURTHER: Final = 4
@@ -45,7 +42,7 @@ _MARK_BYTES: Final = 256
 
 
 class History:
-    """The items that still count in the end of a log, or in all of it if *is_whole*."""
+    """The current items of the end of a log, or of all of it if *is_whole*."""
 
     def __init__(self, *, is_whole: bool = False) -> None:
         self.is_whole = is_whole
@@ -54,16 +51,16 @@ class History:
         self._unfinished: list[str] = []
         self._more = 0
         self._is_spoiled = False
-        """What is missing of the last addition may be what a damaged line held."""
+        """True if a damaged line may have ended the last addition."""
 
     @property
     def is_cut(self) -> bool:
-        """The last addition was not finished."""
+        """True if the last addition is incomplete."""
         return bool(self._unfinished) and not self._is_spoiled
 
     @property
     def items(self) -> dict[str, dict[str, Any]]:
-        """The items by the uuids of their records, the newest last."""
+        """The items by the uuids of their records, newest last."""
         if not self.is_cut:
             return self._items
         cut = set(self._unfinished)
@@ -71,34 +68,34 @@ class History:
 
     @property
     def tip(self) -> str | None:
-        """The record of the newest item, which the next one follows."""
+        """The uuid of the newest item's record, or None."""
         return next(reversed(self.items), None)
 
     def read(self, found: Iterable[Placed | Damage]) -> None:
-        """Fold in what was read of a log, in its order."""
-        for each in found:
-            if isinstance(each, Placed):
+        """Fold in records in the order of the log."""
+        for item in found:
+            if isinstance(item, Placed):
                 self.records += 1
-                if _NEEDLE in each.record.raw:
-                    self._take(each)
-            else:  # A line with its end: what a crash cuts has none yet.
+                if _NEEDLE in item.record.raw:
+                    self._take(item)
+            else:  # A line with a newline, so not the end of the log.
                 self._is_spoiled = True
 
     def forget_all_but(self, count: int) -> None:
-        """Keep only the newest *count* items; the history is one of the log's end then."""
+        """Keep only the newest *count* items."""
         for uuid in list(self._items)[:-count]:
             del self._items[uuid]
             self.is_whole = False
 
     def _take(self, placed: Placed) -> None:
-        said = placed.record.fields
-        kind, item = said.get("type"), said.get(ITEM)
+        fields = placed.record.fields
+        kind, item = fields.get("type"), fields.get(ITEM)
         if isinstance(item, dict):
             uuid = placed.record.uuid or f"@{placed.offset}"
             self._items[uuid] = item
-            self._go_on(uuid, said.get(MORE))
+            self._note_more(uuid, fields.get(MORE))
         elif kind == POP:
-            self._items.pop(str(said.get("popped")), None)
+            self._items.pop(str(fields.get("popped")), None)
         elif kind == CLEAR:
             self._items.clear()
             self._unfinished.clear()
@@ -108,9 +105,9 @@ class History:
                 self._items.pop(uuid, None)
             self._unfinished.clear()
 
-    def _go_on(self, uuid: str, said: Any) -> None:
-        """Note whether the addition that *uuid* belongs to is finished."""
-        more = said if isinstance(said, int) and said > 0 else 0
+    def _note_more(self, uuid: str, value: Any) -> None:
+        """Update whether the addition of *uuid* is complete."""
+        more = value if isinstance(value, int) and value > 0 else 0
         if more != self._more - 1:  # Another addition, or a record between them was damaged.
             self._unfinished.clear()
         self._more, self._is_spoiled = more, False
@@ -121,10 +118,9 @@ class History:
 
 
 class Memory:
-    """The end of a log's history, remembered by those who change it, and only read on.
+    """A cache of the end of a log's history. Use it under the log's lock.
 
-    To be asked under the log's lock. What it remembers holds as long as the path names the same
-    file, and that has the same bytes where the reading ended.
+    It is valid as long as the path names the same file with the same bytes before the end.
     """
 
     def __init__(self) -> None:
@@ -134,7 +130,7 @@ class Memory:
         self._mark = b""
 
     def recall(self, path: Path) -> History:
-        """Return a history of the log at *path* with at least its newest item, if there is any."""
+        """Return a history with at least the newest item of the log at *path*."""
         fd = open_regular(path)
         try:
             status = os.fstat(fd)
@@ -146,7 +142,7 @@ class Memory:
             else:
                 self._history = look_back(path, 1)
             if not (self._history.items or self._history.is_whole):
-                # All that was remembered is popped: look four times as far.
+                # All cached items were popped: read further back.
                 self._history = look_back(path, 1, look=_FURTHER * self._history.records)
             self._history.forget_all_but(_REMEMBERED)
             self._file, self._end = file, status.st_size
@@ -156,16 +152,15 @@ class Memory:
         return self._history
 
     def _marked(self, fd: int) -> bytes:
-        """Read the bytes right before the end of what is remembered."""
+        """Read the bytes before the end of the cached part."""
         start = max(0, self._end - _MARK_BYTES)
         return read_at(fd, self._end - start, start)
 
 
 def look_back(path: Path, enough: int | None = None, look: int = _FIRST_LOOK) -> History:
-    """Return the history of the log at *path*, at least its newest *enough* items, or all of them.
+    """Return the history of the log at *path* with at least its newest *enough* items, or all.
 
-    The log is read backwards, *look* records at first and then further and further, until enough is
-    found or the session was cleared there; beyond a point it is cheaper to read all of it.
+    The log is read backwards, *look* records at first, then more, and finally all of it.
     """
     look += enough or 0
     try:

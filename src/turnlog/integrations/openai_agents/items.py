@@ -1,17 +1,12 @@
-"""Items of the OpenAI Agents SDK as records of Claude Code's dialect.
+"""Items of the OpenAI Agents SDK as records, and the usage of a run.
 
-An item that means what some record means becomes that record: messages, calls and results, and
-reasoning that can be read. So whoever lists, shows and searches sessions need not know whose it is.
-What has no equivalent becomes an ``attachment``. Either way the item itself stands in the record,
-under ``openaiItem``, exactly as it was given: only that is ever given back.
+Messages, calls, results and readable reasoning become the equivalent records, so that listing,
+showing and searching work as for any session. Other items become an ``attachment``. The record also
+contains the original item, under ``openaiItem``; only that is returned to the SDK.
 
-Pure, and total: whatever the item holds, there is a record for it.
-
-What a run of the OpenAI Agents SDK used, as records that the ledger counts and prices.
-
-The SDK does not tell its sessions what a response used, nor which model gave it; a run's result
-does. Each response becomes one record without words. It bears the response's own id where the
-provider gives one, so that telling it twice counts once.
+The SDK does not tell sessions what a response used, but the result of a run does. Each response
+becomes one record without content, with the provider's response id if there is one, so that storing
+it twice counts once.
 """
 
 from __future__ import annotations
@@ -28,35 +23,35 @@ from turnlog.sessions.writing.build import Fields
 
 ITEM: Final = "openaiItem"
 
-# Far from where decoders give up, and far beyond what an API takes.
+# Far below the limits of decoders, far beyond real items.
 _DEEPEST: Final = 200
 _IMAGE: Final = "data:image/"
 
-# What a call says of itself, not to its tool.
+# Fields of a call that are not arguments of its tool.
 _OF_THE_CALL: Final = frozenset({"type", "id", "call_id", "status", "name"})
 
 
 def checked(items: Any) -> list[Fields]:
-    """Return *items* as plain JSON of our own, or raise if some of them cannot be that."""
+    """Return copies of *items* as plain JSON; raise if one is not JSON."""
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
         raise UsageError(
-            f"items are a list of objects, not one {type(items).__name__}",
+            f"items must be a list of dicts, not a {type(items).__name__}",
             hint='such as [{"role": "user", "content": "Hello"}]',
         )
     return [_plain(item) for item in items]
 
 
 def record_of(item: Fields) -> Fields:
-    """Return what *item* means as a record, without its place in the tree."""
-    told = _told(item) or {"type": "attachment", "attachment": {"type": "openai_item"}}
-    return told | {ITEM: item}
+    """Return the record for *item*, without uuid and parent."""
+    record = _equivalent(item) or {"type": "attachment", "attachment": {"type": "openai_item"}}
+    return record | {ITEM: item}
 
 
 def _plain(item: Any) -> Fields:
-    """Copy an item as JSON has it; what comes back from the log is equal to this."""
+    """Return a copy of an item that is equal to what the log gives back."""
     if not isinstance(item, dict):
         raise UsageError(
-            f"an item is an object, not a {type(item).__name__}",
+            f"an item must be a dict, not a {type(item).__name__}",
             hint='such as {"role": "user", "content": "Hello"}; a string is for Runner.run',
         )
     try:
@@ -87,8 +82,8 @@ def _is_shallow(value: Any) -> bool:
     return False
 
 
-def _told(item: Fields) -> Fields | None:
-    """Return the record that means the same; None if there is none."""
+def _equivalent(item: Fields) -> Fields | None:
+    """Return the equivalent record, or None."""
     kind, call_id = item.get("type"), item.get("call_id")
     if kind in (None, "message"):
         return _message(item.get("role"), item.get("content"))
@@ -120,7 +115,7 @@ def _message(role: Any, content: Any) -> Fields | None:
 
 
 def _assistant(blocks: list[Fields]) -> Fields:
-    """Make a part of a response. Neither its model nor its usage is known to a session."""
+    """Return an assistant record; a session knows neither model nor usage."""
     return {
         "type": "assistant",
         "message": {"type": "message", "role": "assistant", "content": blocks},
@@ -128,7 +123,7 @@ def _assistant(blocks: list[Fields]) -> Fields:
 
 
 def _call(item: Fields, kind: str) -> Fields:
-    """Tell a call: one that a tool answers, or one that the provider has answered itself."""
+    """Return a call of a tool, or one that the provider executed itself."""
     call_id, named, given = item.get("call_id"), item.get("name"), item.get("arguments")
     name = named if isinstance(named, str) and named else kind.removesuffix("_call")
     asked = _arguments(given) if isinstance(given, str) else None
@@ -161,7 +156,7 @@ def _answer(item: Fields) -> str | list[Fields]:
 
 
 def _block(part: Fields) -> Fields:
-    """Tell a part of a message or of a result."""
+    """Return a part of a message or result as a block."""
     kind = part.get("type")
     for words in (part.get("text"), part.get("refusal")):
         if isinstance(words, str):
@@ -198,7 +193,7 @@ def _shown(value: Any) -> str:
 
 
 def usage_records(result: Any, model: str | None = None) -> list[Fields]:
-    """Tell what the responses of a run used; *model* is for runs that do not say whose they are."""
+    """Return usage records for a run; *model* is the default model name."""
     responses = getattr(result, "raw_responses", None)
     if not isinstance(responses, list):
         raise UsageError(
@@ -220,7 +215,7 @@ def usage_records(result: Any, model: str | None = None) -> list[Fields]:
 
 
 def _agent(response: Any, agents: dict[int, Any], result: Any) -> Any:
-    """Return which agent asked for a response: after a handoff it is another."""
+    """Return the agent of each response; it changes after a handoff."""
     found = (agents[id(item)] for item in response.output if id(item) in agents)
     return next(found, None) or result.last_agent
 
@@ -241,7 +236,7 @@ def _model(agent: Any) -> str:
 
 
 def _counted(usage: Any) -> dict[str, int]:
-    """Count as logs do: what the cache held is no part of the input."""
+    """Return usage as in logs: cached tokens are not part of the input."""
     details = usage.input_tokens_details
     read = getattr(details, "cached_tokens", 0) or 0
     written = getattr(details, "cache_write_tokens", 0) or 0

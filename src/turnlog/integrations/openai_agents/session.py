@@ -1,16 +1,20 @@
-"""The memory of the OpenAI Agents SDK: its Session protocol, over a turnlog session.
+"""Session memory for the OpenAI Agents SDK, stored as a turnlog session.
 
     session = TurnlogSession("user_123", "~/agent")
     result = await Runner.run(agent, "Hello", session=session)
     await session.store_run_usage(result)
 
-What is added is durable when the call returns, and lies in an ordinary session: listed, shown,
-searched, priced and archived like any other. Items come back deep-equal. Nothing is ever taken out
-of the log, so what was popped or cleared stays in it as history; see ``openai_history``.
+Added items are durable when the call returns, and come back deep-equal. The session is listed,
+shown, searched, priced and archived like any other. Popped and cleared items stay in the log as
+history.
 
 Any number of processes and tasks may use one session; no two of them pop the same item. Nothing is
-held open between calls. Whoever is cancelled while changing something waits for the outcome first.
-The SDK is imported only to read settings given as a dict, and to ask for its default model.
+kept open between calls. A cancelled call that changes something still completes.
+
+A session can have any name. A valid session id is used as it is; any other name is hashed into a
+UUID of version 5, and the header of the log keeps the name. A session stays where it was created,
+whatever project it is opened for; an archived or deleted one is read from its copy, and restored
+before it is written.
 """
 
 from __future__ import annotations
@@ -21,13 +25,18 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID, uuid5
 
 from anyio.to_thread import run_sync
 
+from turnlog.api.session import KeptSession
 from turnlog.api.store import Store, open_store
 from turnlog.api.threads import run_in_thread
 from turnlog.errors import ClosedLog, NotFound, UsageError
+from turnlog.formats import Home, LogName, claude_log, is_uuid, read_name
+from turnlog.formats.find import LATEST
+from turnlog.formats.kept_copies import copy_roots, kept_place
 from turnlog.integrations.openai_agents.history import (
     CLEAR,
     CUT,
@@ -38,7 +47,6 @@ from turnlog.integrations.openai_agents.history import (
     look_back,
 )
 from turnlog.integrations.openai_agents.items import checked, record_of, usage_records
-from turnlog.integrations.openai_agents.places import SessionPlace, id_of
 from turnlog.records.annotations import format_marker
 from turnlog.records.dates import iso
 from turnlog.sessions.environment import git_branch, git_commit
@@ -52,15 +60,91 @@ if TYPE_CHECKING:
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
 
+
+_NAMES: Final = UUID("0b8f3f0e-6a35-4c57-9d0c-2f6f1f6f8a41")
+_LONGEST: Final = 512
+_VERSION_AT: Final = 14
+
+
+def id_of(name: str) -> str:
+    """Return the session id for *name*."""
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
+        raise UsageError(
+            f"a session name must be a string of 1 to {_LONGEST} characters",
+            hint='use a name such as "user_123"',
+        )
+    # Names may contain lone surrogates, which UTF-8 cannot encode.
+    return name if is_id(name) else str(uuid5(_NAMES, name.encode(errors="surrogatepass").hex()))
+
+
+def is_id(name: str) -> bool:
+    """Return True if *name* is used as the session id."""
+    if name != name.lower() or name == LATEST:  # Some file systems ignore case.
+        return False
+    if is_uuid(name) and name[_VERSION_AT] == "5":
+        return False
+    return read_name(f"{name}.jsonl") == LogName("session", name, None)
+
+
+class SessionPlace:
+    """The path of a session's log."""
+
+    def __init__(self, root: Path, project: str, session_id: str) -> None:
+        self.root = root
+        self._new = claude_log(root, project, session_id)
+        self._id = session_id
+        self._found: Path | None = None
+
+    def to_read(self) -> Path | None:
+        """Return the path to read from, or None if there is no log."""
+        found = self._at_home()
+        if found is None:
+            kept = self._kept()
+            found = kept.path if kept is not None else None
+        return found
+
+    def to_write(self) -> Path:
+        """Return the path to append to; restore an archived or deleted log first."""
+        found = self._at_home()
+        if found is None and (kept := self._kept()) is not None:
+            kept.unarchive()
+            found = kept.path
+        return found or self._new
+
+    def _at_home(self) -> Path | None:
+        for path in (self._found, self._new):
+            if path is not None and path.is_file():
+                self._found = path
+                return path
+        projects = self._new.parent.parent
+        others = sorted(projects.glob(f"*/{self._new.name}"))
+        self._found = next((path for path in others if _is_log(path)), None)
+        return self._found
+
+    def _kept(self) -> KeptSession | None:
+        """Return the session from its kept copy or archive, or None."""
+        roots = copy_roots(kept_place(self.root)).values()
+        mirrors = [root / self._new.parent.parent.name for root in roots]
+        has_copy = any(path for mirror in mirrors for path in mirror.glob(f"*/{self._new.name}*"))
+        is_packed = any(self._new.parent.parent.glob(f"*/{self._new.name}.*"))
+        if not (has_copy or is_packed):
+            return None
+        found = KeptSession.find_exactly((Home(self.root),), self._id)
+        return found if found is not None and found.main_logs else None
+
+
+def _is_log(path: Path) -> bool:
+    return path.is_file() and not path.parent.name.startswith(".")
+
+
 Decide = Callable[[History], Sequence[Fields]]
 
 
 class TurnlogSession:
     """A session of the OpenAI Agents SDK.
 
-    *session_id* is any name the program has for it, *root* where its log goes: a directory or a
-    store, else turnlog's own. An existing session is continued wherever it is under the root; a new
-    one is listed under *project*. *session_settings* are the SDK's.
+    *session_id* is any name. *root* is a directory or a store, turnlog's own by default. A new
+    session is listed under *project*. *session_settings* are those of the SDK.
     """
 
     def __init__(
@@ -73,16 +157,14 @@ class TurnlogSession:
     ) -> None:
         self.session_id = session_id
         self.log_id = id_of(session_id)
-        """The id by which turnlog knows the session."""
+        """The session id in turnlog."""
         self._settings = _settings(session_settings)
         self._is_closed = False
         store = root if isinstance(root, Store) else open_store(root)
         try:
             self._project = os.path.abspath(project)
         except FileNotFoundError:
-            raise UsageError(
-                "the working directory is gone", hint="name the project that the session works in"
-            ) from None
+            raise UsageError("the working directory does not exist", hint="pass project=") from None
         self._place = SessionPlace(store.root, self._project, self.log_id)
         self._memory = Memory()
 
@@ -91,9 +173,9 @@ class TurnlogSession:
 
     @property
     def session_settings(self) -> SessionSettings | None:
-        """The SDK's settings for this session; its defaults unless given."""
+        """The SDK's settings for this session."""
         if self._settings is None:
-            from agents.memory import SessionSettings  # noqa: PLC0415 - Only if it is in use.
+            from agents.memory import SessionSettings  # noqa: PLC0415 - An optional dependency.
 
             self._settings = SessionSettings()
         return self._settings
@@ -105,14 +187,14 @@ class TurnlogSession:
     # -- the SDK's protocol -------------------------------------------------------------------
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the newest *limit* items, or all of them, the oldest first."""
+        """Return the newest *limit* items, or all, oldest first."""
         self._check_open()
         if limit is None and self._settings is not None:
             limit = self._settings.limit
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
-            raise UsageError(f"a limit is a whole number, not {limit!r}", hint="or None for all")
+            raise UsageError(f"limit must be an int, not {limit!r}", hint="use None for all")
         if limit is not None and limit < 0:
-            raise UsageError(f"a limit of {limit} means nothing", hint="None gives all items")
+            raise UsageError(f"invalid limit {limit}", hint="use None for all")
         if limit == 0:
             return []
         read = partial(self._read, limit)
@@ -121,28 +203,28 @@ class TurnlogSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add *items*, all or none of them; they are durable on return."""
         self._check_open()
-        given = checked(items)
-        if given:
-            await run_in_thread(self._write, partial(self._add, given))
+        plain = checked(items)
+        if plain:
+            await run_in_thread(self._write, partial(self._add, plain))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the newest item back and give it; None if there is none."""
+        """Remove and return the newest item, or None."""
         self._check_open()
         popped: list[Any] = []
         await run_in_thread(self._change, partial(self._pop, popped))
         return popped[0] if popped else None
 
     async def clear_session(self) -> None:
-        """Take all items back."""
+        """Remove all items."""
         self._check_open()
         await run_in_thread(self._change, self._clear)
 
-    # -- and beyond it ------------------------------------------------------------------------
+    # -- additions ----------------------------------------------------------------------------
 
     async def store_run_usage(self, result: Any, *, model: str | None = None) -> None:
-        """Account for what a run used; *result* is what ``Runner.run`` gave back.
+        """Record the usage of a run; *result* is the return value of ``Runner.run``.
 
-        *model* is the name to price it by, if the agents do not say which models they use.
+        *model* is used for prices if the agents do not name their models.
         """
         self._check_open()
         used = usage_records(result, model)
@@ -150,12 +232,12 @@ class TurnlogSession:
             await run_in_thread(self._write, partial(self._account, used))
 
     def close(self) -> None:
-        """Refuse further calls. Nothing is held open between them."""
+        """Reject further calls."""
         self._is_closed = True
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ClosedLog(f"session {self.session_id!r} is closed", hint="make a new one")
+            raise ClosedLog(f"session {self.session_id!r} is closed", hint="create a new one")
 
     # -- under the log's lock -----------------------------------------------------------------
 
@@ -182,9 +264,9 @@ class TurnlogSession:
         return [self._mark({"type": CLEAR})] if history.items else []
 
     def _account(self, used: list[Fields], history: History) -> list[Fields]:
-        # They hang beside the thread, which goes on from the newest item.
+        # Usage is not part of the thread, which continues from the newest item.
         placer, now = self._placer(), datetime.now(UTC)
-        return [placer.place(each, history.tip, now)[0] for each in used]
+        return [placer.place(record, history.tip, now)[0] for record in used]
 
     # -- the log ------------------------------------------------------------------------------
 
@@ -194,12 +276,12 @@ class TurnlogSession:
         return found if limit is None else found[-limit:]
 
     def _change(self, decide: Decide) -> None:
-        """Change what is there; where nothing is, there is nothing to change."""
+        """Write, unless there is no session yet."""
         if self._place.to_read() is not None:
             self._write(decide, create=False)
 
     def _write(self, decide: Decide, *, create: bool = True) -> None:
-        """Append what *decide* says, which sees at least the newest item, under the log's lock."""
+        """Append the records that *decide* returns, under the log's lock."""
         path = self._place.to_write()
 
         def lines(_news: News) -> Sequence[Fields]:
@@ -210,7 +292,7 @@ class TurnlogSession:
         try:
             log = LogWriter(path, create=create, head=self._head(), root=self._place.root)
         except NotFound:
-            return  # Deleted just now, and all its items with it.
+            return  # Just deleted.
         with log:
             log.append_after(lines)
 
@@ -228,7 +310,7 @@ class TurnlogSession:
         return RecordStamper(session_id=self.log_id, cwd=self._project, branch=branch)
 
     def _needs_title(self, history: History) -> bool:
-        """A person finds a session by its name, unless that is its id."""
+        """Return True for a new session whose name is not its id."""
         return self.log_id != self.session_id and history.is_whole and not history.records
 
     def _mark(self, said: Fields) -> Fields:
@@ -236,16 +318,16 @@ class TurnlogSession:
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings | None:
-    """Return the SDK's settings; a dict of them is what its own sessions take as well."""
+    """Return *given* as settings of the SDK."""
     if given is None or not isinstance(given, dict):
         return given
-    from agents.memory import SessionSettings  # noqa: PLC0415 - Only if it is in use.
+    from agents.memory import SessionSettings  # noqa: PLC0415 - An optional dependency.
 
     try:
         if unknown := given.keys() - {field.name for field in fields(SessionSettings)}:
-            raise ValueError(f"{sorted(map(str, unknown))} means nothing")
+            raise ValueError(f"unknown: {sorted(map(str, unknown))}")
         return SessionSettings(**given)
     except ValueError as error:
         raise UsageError(
-            f"these are no session settings: {error}", hint='such as {"limit": 50}'
+            f"invalid session settings: {error}", hint='use a dict such as {"limit": 50}'
         ) from None

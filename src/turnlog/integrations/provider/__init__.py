@@ -6,6 +6,7 @@ from turnlog.integrations.provider.chat_messages import ChatMessage
 from turnlog.integrations.provider.protocols import (
     Commands,
     Conversations,
+    Counts,
     MessageFinder,
     MessageLog,
     SessionInfo,
@@ -14,7 +15,6 @@ from turnlog.integrations.provider.protocols import (
     StorageProvider,
 )
 from turnlog.integrations.provider.provider import ClaudeStorageProvider
-from turnlog.integrations.provider.statistics import Counts
 
 __all__ = [
     "ChatMessage",

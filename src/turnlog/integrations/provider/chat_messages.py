@@ -1,22 +1,19 @@
-"""Chat messages: what was said, as programs that build agents pass it around.
+"""Chat messages, as agent programs use them.
 
     ChatMessage(role="user", content="Hello")
     ChatMessage.response("Let me look.", calls=[build.call("Read", {"file_path": "a.py"})])
 
-A message is one record of a log in the hand of somebody who cares for the conversation and not for
-the log. Its content is text, or blocks as the API has them, in their order: text, thinking, calls,
-results, and whatever kinds come later. ``extra`` is what else the record said.
-
-Promises: a message becomes a record and back again and is equal to itself; a record becomes a
-message and back again and has lost nothing. ``metadata`` is the caller's own and means nothing to
-anybody else, whatever its keys are.
+A message is one record of a log. Its content is text, or blocks as in the API: text, thinking,
+calls, results and future kinds. ``extra`` contains the other fields of the record. Converting a
+message to a record and back, or a record to a message and back, loses nothing. ``metadata``
+belongs to the caller.
 
 How the fields of a chat message are spelled in a record, and how they are read back.
 
-A slot is one such field: its key on the wire, its name in the message, and both directions. A value
-that its slot would spell otherwise (a time without milliseconds, a null, a number where text should
-be) stays beside the others in its own spelling, and goes back as it came for as long as it still
-means what the message says. So a record loses nothing by becoming a message. Pure.
+A slot is one such field: its key on the wire, its name in the message, and both directions. A
+value that its slot would spell otherwise (a time without milliseconds, a null, a number where text
+should be) stays beside the others in its own spelling, and goes back as it came for as long as it
+still means what the message says. So a record loses nothing by becoming a message. Pure.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ Value = Callable[[str], Any]
 
 
 class Slot(NamedTuple):
-    """One field of a message. What it writes as None is not written at all."""
+    """A field of a message. None is not written."""
 
     key: str
     name: str
@@ -59,7 +56,7 @@ class Slot(NamedTuple):
 
 
 def split_fields(fields: Mapping[str, Any], slots: Sequence[Slot]) -> tuple[Fields, Fields]:
-    """Return what the slots read from *fields*, by name, and all that is left."""
+    """Return the values that the slots read from *fields*, and the remaining fields."""
     found: Fields = {}
     rest = dict(fields)
     for slot in slots:
@@ -71,7 +68,7 @@ def split_fields(fields: Mapping[str, Any], slots: Sequence[Slot]) -> tuple[Fiel
 
 
 def join_fields(rest: Mapping[str, Any], slots: Sequence[Slot], value: Value) -> Fields:
-    """Return the fields that say what the slots' names have for *value*, and the *rest*."""
+    """Return the fields of *value* that the slots write, and the *rest*."""
     fields = dict(rest)
     for slot in slots:
         said = value(slot.name)
@@ -85,7 +82,7 @@ def join_fields(rest: Mapping[str, Any], slots: Sequence[Slot], value: Value) ->
 
 
 def tidy(rest: Mapping[str, Any], slots: Sequence[Slot], value: Value) -> Fields:
-    """Leave out of *rest* what the message says itself, or no longer says."""
+    """Return *rest* without fields that the message has itself."""
     kept = dict(rest)
     for slot in slots:
         if slot.key in kept:
@@ -97,7 +94,7 @@ def tidy(rest: Mapping[str, Any], slots: Sequence[Slot], value: Value) -> Fields
 
 
 def content_slot(role: str) -> Slot:
-    """Return the slot of what was said: a model's words are always blocks on the wire."""
+    """Return the slot of the content, which is a list of blocks for assistant messages."""
     if role == "assistant":
         return Slot("content", "content", plain_content, _as_blocks)
     if role == "system":
@@ -106,7 +103,7 @@ def content_slot(role: str) -> Slot:
 
 
 def read_content(value: Any) -> Any:
-    """Read text or blocks; whatever else stands there is no content."""
+    """Return text or blocks; anything else is no content."""
     if isinstance(value, str):
         return value
     is_blocks = isinstance(value, list) and all(isinstance(each, dict) for each in value)
@@ -114,7 +111,7 @@ def read_content(value: Any) -> Any:
 
 
 def plain_content(value: Any) -> Any:
-    """Read text or blocks; a single block that is nothing but text is that text."""
+    """Return text or blocks; a single plain text block becomes its text."""
     found = read_content(value)
     if isinstance(found, list) and len(found) == 1:
         text = found[0].get("text")
@@ -195,26 +192,26 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
 
     role: Role
     content: str | Sequence[Mapping[str, Any]]
-    """Text, or blocks; of a model's message that is a single plain text block, that text."""
+    """Text or blocks; a single plain text block of a model becomes its text."""
     id: str = field(default_factory=lambda: str(uuid4()))
-    """The record's uuid. Two messages of one id are one message: logging it twice is harmless."""
+    """The uuid of the record. Logging an id twice is harmless."""
     parent_id: str | None = None
-    """The record before it; None until it is logged, unless it shall follow an earlier one."""
+    """The uuid of the previous record; set it to follow an earlier message."""
     session_id: str | None = None
     agent_id: str | None = None
     timestamp: datetime | None = None
-    """When it was said, in UTC; None until it is logged."""
+    """The timestamp in UTC; None until it is logged."""
     model: str | None = None
     usage: Mapping[str, Any] | None = None
-    """What the response used, as the API tells it."""
+    """The usage of the response, as in the API."""
     stop_reason: str | None = None
     response_id: str | None = None
-    """The API's id of the response; parts of one response share it."""
+    """The response id of the API, shared by all parts of a response."""
     request_id: str | None = None
     metadata: Mapping[str, Any] = {}
-    """The caller's own."""
+    """Data of the caller."""
     extra: Mapping[str, Any] = {}
-    """What else the record says: cwd, gitBranch, isSidechain, toolUseResult, and so on."""
+    """Other fields of the record: cwd, gitBranch, isSidechain, toolUseResult …"""
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
@@ -230,7 +227,7 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def prompt(cls, text: str, **more: Any) -> Self:
-        """What a human says."""
+        """Return a user message."""
         return cls(role="user", content=text, **more)
 
     @classmethod
@@ -242,20 +239,20 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
         calls: Iterable[Mapping[str, Any]] = (),
         **more: Any,
     ) -> Self:
-        """What a model says, thinks and asks of tools; `turnlog.build.call` makes a call."""
+        """Return an assistant message; `turnlog.build.call` makes a call."""
         blocks = [built.thinking(thinking)] if thinking is not None else []
         blocks += [built.text(text)] if text else []
         return cls(role="assistant", content=[*blocks, *calls], **more)
 
     @classmethod
     def result(cls, call_id: str, content: Any, *, failed: bool = False, **more: Any) -> Self:
-        """What a tool answers."""
+        """Return a tool result."""
         said = built.result(call_id, content, failed=failed)
         return cls(role="user", content=said["message"]["content"], **more)
 
     @classmethod
     def from_record(cls, record: Record | Mapping[str, Any]) -> Self:
-        """Return the message that *record*, or the fields of one, carries."""
+        """Return the message of *record*, or of the fields of one."""
         fields = _fields_of(record)
         role = fields.pop("type", None)
         if role not in ROLES:
@@ -279,7 +276,7 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
         return cls(role=role, extra=rest, **said)
 
     def to_record(self) -> Fields:
-        """Return the fields of the record that carries this message."""
+        """Return the fields of the message's record."""
         rest = dict(self.extra)
         if _is_bare(self.role, self.extra):
             bare = (*RECORD_SLOTS, content_slot(self.role))
@@ -294,29 +291,29 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
 
     @property
     def blocks(self) -> tuple[AnyBlock, ...]:
-        """The parts of the content, typed; plain text is one text block."""
+        """The content as typed blocks."""
         said = self.content if isinstance(self.content, str) else list(self.content)
         return build(Message, {"content": said})[0].blocks
 
     @property
     def text(self) -> str:
-        """What a person would read, without thinking, calls and results."""
+        """The text, without thinking, calls and results."""
         return self.content if isinstance(self.content, str) else text_of(self.blocks)
 
     @property
     def thinking(self) -> str:
-        """What the model thought."""
+        """The thinking of the model."""
         thought = (each.thinking for each in self.blocks if isinstance(each, ThinkingBlock))
         return "\n".join(thought)
 
     @property
     def calls(self) -> tuple[CallBlock, ...]:
-        """What was asked of tools."""
+        """The tool calls."""
         return tuple(each for each in self.blocks if isinstance(each, CallBlock))
 
     @property
     def results(self) -> tuple[ResultBlock, ...]:
-        """What tools answered."""
+        """The tool results."""
         return tuple(each for each in self.blocks if isinstance(each, ResultBlock))
 
     def _said(self, name: str) -> Any:
@@ -328,7 +325,7 @@ def _message_slots(role: str) -> tuple[Slot, ...]:
 
 
 def _fields_of(record: Record | Mapping[str, Any]) -> Fields:
-    """Return the fields of a record in Claude Code's shape."""
+    """Return the fields of a record in Claude Code's dialect."""
     if not isinstance(record, Record):
         return dict(record)
     fields: Fields = record.fields or loads(encode(record))
@@ -336,13 +333,13 @@ def _fields_of(record: Record | Mapping[str, Any]) -> Fields:
 
 
 def _is_bare(role: str, extra: Mapping[str, Any]) -> bool:
-    """Return whether the record says its content itself, without a message around it."""
+    """Return True if the content is in the record itself, not in a message."""
     in_message = isinstance(extra.get("message"), dict) and "content" not in extra
     return role == "system" and not in_message
 
 
 def _is_silent(message: ChatMessage) -> bool:
-    """Return whether nothing is said that would need a message."""
+    """Return True if no field needs a message."""
     said = any(getattr(message, name) is not None for name in _OF_MODELS)
     return message.content == [] and not said
 
@@ -361,7 +358,7 @@ def _checked_content(role: str, content: Any) -> Any:
 
 
 def _check(message: ChatMessage) -> None:
-    """Raise for what a caller cannot mean."""
+    """Raise UsageError for invalid fields."""
     if not isinstance(message.id, str) or not message.id:
         raise UsageError("a message's id is text", hint="leave it out to get a new one")
     for name in _TEXTS:
@@ -392,7 +389,7 @@ def _check(message: ChatMessage) -> None:
 
 
 def _tidied(message: ChatMessage) -> Fields:
-    """Leave out of a message's extra what the message says itself."""
+    """Return the extra fields without those that the message has itself."""
     said = message._said  # noqa: SLF001
     extra = tidy({k: v for k, v in message.extra.items() if k != "type"}, RECORD_SLOTS, said)
     inner = extra.get("message")

@@ -1,8 +1,8 @@
-"""The messages of a session, read: its thread, one message, the way to it.
+"""Read the messages of a session: its thread, one message, its ancestors.
 
-What is read is the conversation from its very first message, over compactions and gaps, as
-``sessions.threads`` gives it, with the notes behind its last word; branches that were left are not
-in it. Records that say nothing (attachments, signs of life, how long a turn took) are no messages.
+The thread is the conversation from its first message, across compactions and gaps, without
+abandoned branches. Records without content (attachments, heartbeats, turn durations) are not
+messages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from turnlog.errors import NotFound, UsageError
 from turnlog.integrations.provider.chat_messages import ROLES, ChatMessage
-from turnlog.integrations.provider.places import Project, check_ids, find_log, logs_in
+from turnlog.integrations.provider.writers import Project, check_ids, find_log, logs_in
 from turnlog.records.record import Record, System
 from turnlog.sessions.reading.filters import (
     RecordFilter,
@@ -46,21 +46,21 @@ _SAYS_SOMETHING: Final = RecordFilter(
 
 
 class Selection(TypedDict, total=False):
-    """Which messages are wanted; all of them unless something is said."""
+    """Filters for messages; by default all are returned."""
 
     types: Iterable[str] | None
-    """Only the messages of these: user, assistant, system."""
+    """Only these roles: user, assistant, system."""
     since: datetime | None
     until: datetime | None
-    """Only what was said from then on, and before then."""
+    """Only messages from *since* on and before *until*."""
     with_tools: bool
-    """Whether calls and results are given."""
+    """Include calls and results."""
     with_system: bool
-    """Whether what the program wrote for itself or the model is given."""
+    """Include messages that the program wrote itself."""
 
 
 def filter_of(selection: Selection) -> RecordFilter:
-    """Return the filter that keeps what is selected."""
+    """Return a function that returns True for selected messages."""
     known = Selection.__annotations__
     for name in selection:
         if name not in known:
@@ -81,7 +81,7 @@ def filter_of(selection: Selection) -> RecordFilter:
 
 
 def check_limit(limit: int | None) -> int | None:
-    """Raise for a limit that cannot be meant."""
+    """Return *limit*, or raise UsageError."""
     if limit is None:
         return None
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
@@ -93,7 +93,7 @@ def check_limit(limit: int | None) -> int | None:
 
 
 def last_messages(session: Session, only: RecordFilter, limit: int | None) -> list[ChatMessage]:
-    """Return the *last* so many messages of the session that *only* keeps, oldest first."""
+    """Return the *last* messages of the session that *only* accepts, oldest first."""
     if limit == 0:
         return []
     nodes = messages_in(thread_of(session))
@@ -103,7 +103,7 @@ def last_messages(session: Session, only: RecordFilter, limit: int | None) -> li
 
 
 def count_messages(session: Session) -> int:
-    """Count what `last_messages` would give, were everything wanted."""
+    """Return the number of messages without filters."""
     nodes = messages_in(thread_of(session))
     notes = [node for node in nodes if node.type == "system"]
     said = sum(1 for _ in _SAYS_SOMETHING.pairs(session.records(notes)))
@@ -111,7 +111,7 @@ def count_messages(session: Session) -> int:
 
 
 def thread_of(session: Session) -> list[Node]:
-    """Return the conversation up to the last note behind its last word."""
+    """Return the main thread, including notes after its last message."""
     tip = main_tip(session.tree)
     if tip is None:  # Nobody has said anything yet, except perhaps the program.
         return whole_thread(session.tree, max(session.tree.tips, key=_position, default=None))
@@ -121,17 +121,17 @@ def thread_of(session: Session) -> list[Node]:
 
 
 def messages_in(nodes: Iterable[Node]) -> list[Node]:
-    """Keep what can be a chat message."""
+    """Return the records that are chat messages."""
     return [node for node in nodes if node.type in _MESSAGES]
 
 
 def find_message(project: Project, message_id: str, session_id: str | None) -> ChatMessage:
-    """Return the message of this id, from any log of the project or of one session."""
+    """Return a message by id, from any log of the project or one session."""
     return ChatMessage.from_record(_find(project, message_id, session_id)[1])
 
 
 def ancestry_of(project: Project, message_id: str, session_id: str | None) -> list[ChatMessage]:
-    """Return the messages that lead to one, from the very first, and itself last."""
+    """Return a message and its ancestors, oldest first."""
     path, _ = _find(project, message_id, session_id)
     tree = tree_of(path)
     node = tree.by_uuid.get(message_id)
@@ -144,7 +144,7 @@ def ancestry_of(project: Project, message_id: str, session_id: str | None) -> li
 def forkable(
     project: Project, session_id: str, message_id: str | None
 ) -> tuple[Session, str | None]:
-    """Return a session that can be forked, and the record to fork it at: named, or its last."""
+    """Return a session and the record to fork it at: the named one, or the last."""
     session = find_log(project, session_id)
     if message_id is None:
         thread = thread_of(session)
@@ -176,7 +176,7 @@ def _find(project: Project, message_id: str, session_id: str | None) -> tuple[Pa
 
 
 def _logs(project: Project, session_id: str | None) -> Iterator[Path]:
-    """Return the logs that may hold a message; main ones first, since most is said there."""
+    """Return the logs to search for a message, main logs first."""
     logs = [
         (log.kind == "subagent", log.path)
         for owner, log in logs_in(project)
@@ -188,7 +188,7 @@ def _logs(project: Project, session_id: str | None) -> Iterator[Path]:
 
 
 def _records_named(path: Path, uuid: str) -> Iterator[Record]:
-    """Read the records of a log that bear *uuid*; only lines that name it are looked at."""
+    """Yield the records of a log with *uuid*; only lines that contain it are decoded."""
     needle = msgspec.json.encode(uuid) if uuid.isascii() else b'"uuid"'
     for _, line in FoundLines(path, needle, STUB):
         record = decode_line(path, line) if isinstance(line, bytes) else None

@@ -1,9 +1,9 @@
-"""What a provider can do, in pieces: whoever needs one piece asks for that one only.
+"""The parts of a storage provider, as protocols.
 
-    async def remember(log: MessageLog, words: str) -> None: ...
+    async def remember(log: MessageLog, text: str) -> None: ...
 
-`ClaudeStorageProvider` has all of them; a test, or a program with a storage of its own, may have
-one. ``StorageProvider`` is the whole.
+`ClaudeStorageProvider` implements all of them (``StorageProvider``); a test or another store may
+implement one.
 """
 
 from __future__ import annotations
@@ -12,17 +12,28 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
+from msgspec import Struct
+
 from turnlog.api.costs import Ledger, Unit
 from turnlog.integrations.provider.chat_messages import ChatMessage
 from turnlog.integrations.provider.messages import Selection
-from turnlog.integrations.provider.places import PathLike
-from turnlog.integrations.provider.statistics import Counts
+from turnlog.integrations.provider.writers import PathLike
 from turnlog.keep.trash.delete import Deletion
 from turnlog.sessions.side_files.prompts import Prompt
 
 
+class Counts(Struct, frozen=True, kw_only=True):
+    """Counts of a project or a session."""
+
+    sessions: int
+    messages: int
+    """The number of messages that get_session_messages returns."""
+    prompts: int
+    calls: int
+
+
 class SessionInfo(TypedDict):
-    """One session in a list."""
+    """A session in a list."""
 
     sessionId: str
     projectPath: str | None
@@ -38,7 +49,7 @@ class SessionInfo(TypedDict):
 
 @runtime_checkable
 class MessageLog(Protocol):
-    """Keeps messages."""
+    """Stores messages."""
 
     async def log_message(
         self,
@@ -47,16 +58,16 @@ class MessageLog(Protocol):
         session_id: str,
         agent_id: str | None = None,
     ) -> str:
-        """Append a message to a session, or to one of its agents; give the message's id."""
+        """Append a message to a session or subagent; return the message id."""
         ...
 
 
 @runtime_checkable
 class SessionReader(Protocol):
-    """Lists sessions and reads their messages."""
+    """Lists sessions and reads messages."""
 
     async def get_sessions(self, project_path: PathLike) -> list[SessionInfo]:
-        """List a project's sessions, the one that was active last first."""
+        """Return the sessions of a project, most recently active first."""
         ...
 
     async def get_session_messages(
@@ -68,34 +79,34 @@ class SessionReader(Protocol):
         agent_id: str | None = None,
         **selection: Unpack[Selection],
     ) -> list[ChatMessage]:
-        """Return the last *limit* messages of a session or one of its agents, oldest first."""
+        """Return the last *limit* messages of a session or subagent, oldest first."""
         ...
 
     async def get_agents(self, project_path: PathLike, session_id: str) -> list[str]:
-        """List the ids of a session's agents."""
+        """Return the ids of a session's subagents."""
         ...
 
 
 @runtime_checkable
 class MessageFinder(Protocol):
-    """Finds messages by their ids."""
+    """Finds messages by id."""
 
     async def get_message(
         self, project_path: PathLike, message_id: str, session_id: str | None = None
     ) -> ChatMessage:
-        """Return one message, of an agent's log too."""
+        """Return a message from any log."""
         ...
 
     async def get_message_ancestry(
         self, project_path: PathLike, message_id: str, session_id: str | None = None
     ) -> list[ChatMessage]:
-        """Return the messages that lead to one, from the very first; itself is the last."""
+        """Return a message and its ancestors, oldest first."""
         ...
 
 
 @runtime_checkable
 class Conversations(Protocol):
-    """Forks sessions, and forgets them."""
+    """Forks and deletes sessions."""
 
     async def fork_conversation(
         self,
@@ -105,7 +116,7 @@ class Conversations(Protocol):
         *,
         new_session_id: str | None = None,
     ) -> str:
-        """Begin a new session as another stood at a message, or at its end; give its id."""
+        """Copy a session up to a message, or all of it, into a new session; return its id."""
         ...
 
     async def reset(self, project_path: PathLike) -> list[Deletion]:
@@ -115,10 +126,10 @@ class Conversations(Protocol):
 
 @runtime_checkable
 class Statistics(Protocol):
-    """Counts what was said and used."""
+    """Counts messages and usage."""
 
     async def get_counts(self, project_path: PathLike, session_id: str | None = None) -> Counts:
-        """Count the messages of a project or a session."""
+        """Return the number of messages of a project or a session."""
         ...
 
     async def get_statistics(
@@ -128,24 +139,24 @@ class Statistics(Protocol):
         *,
         by: Iterable[Unit] = ("model",),
     ) -> Ledger:
-        """Account for the tokens of a project or a session, and what they cost."""
+        """Return tokens and cost of a project or a session."""
         ...
 
 
 @runtime_checkable
 class Commands(Protocol):
-    """Keeps what people typed."""
+    """Stores the prompt history."""
 
     async def log_command(
         self, project_path: PathLike, command: str, session_id: str | None = None
     ) -> None:
-        """Add to the history what somebody typed."""
+        """Add a command or prompt to the history."""
         ...
 
     async def get_commands(
         self, project_path: PathLike, session_id: str | None = None, *, limit: int | None = None
     ) -> list[Prompt]:
-        """Return the last *limit* commands and prompts that were typed, oldest first."""
+        """Return the last *limit* commands and prompts, oldest first."""
         ...
 
 
@@ -153,4 +164,4 @@ class Commands(Protocol):
 class StorageProvider(
     MessageLog, SessionReader, MessageFinder, Conversations, Statistics, Commands, Protocol
 ):
-    """All of it."""
+    """All of the above."""

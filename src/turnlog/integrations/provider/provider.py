@@ -1,33 +1,28 @@
-"""A storage for agent programs: log messages, list sessions, read them again, asynchronously.
+"""``ClaudeStorageProvider``: an asynchronous store for agent programs.
 
     provider = ClaudeStorageProvider(base_dir="~/.claude")
     await provider.log_message(project, ChatMessage(role="user", content="Hello"), session_id)
 
-What it stores are ordinary sessions in Claude Code's own layout, which that program resumes and all
-of turnlog reads. A message that was logged is durable when the call returns, and stands behind the
-last one at that moment, whoever wrote that. Logging it again changes nothing, so a call whose
-outcome is unknown may be repeated.
+It stores ordinary sessions in Claude Code's layout, which Claude Code can resume. A logged message
+is durable when the call returns, and follows the latest message at that moment. Logging it again
+changes nothing, so a call whose outcome is unknown can be repeated. The work is done in threads,
+on asyncio and trio; a cancelled call still completes.
 
-The work is done by the synchronous core in a thread, on asyncio and trio alike. A call that is
-cancelled in the middle still finishes what it began.
-
-What people typed in a project: the home's history of prompts, read and written.
-
-Forgetting a project: everything a provider would list of it goes to the trash.
-
-With the sessions go what lies beside them and the logs of agents whose session is not there. If one
-of them runs, none goes. `turnlog trash` shows what went and puts it back.
+Tokens and costs are those of `turnlog cost`: each response counts once, for the session that first
+paid for it, so forks add nothing and sessions add up to their project.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from types import TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Self, Unpack, get_args
 
-from turnlog.api.costs import Ledger, Unit
+from msgspec.structs import replace
+
+from turnlog.api.costs import TRACED, Ledger, Period, Question, Unit, ledger, open_source
 from turnlog.api.sessions import SessionRow
 from turnlog.api.store import Store
 from turnlog.api.threads import run_in_thread
@@ -39,14 +34,19 @@ from turnlog.integrations.provider.messages import (
     Selection,
     ancestry_of,
     check_limit,
+    count_messages,
     filter_of,
     find_message,
     forkable,
     last_messages,
+    thread_of,
 )
-from turnlog.integrations.provider.places import (
+from turnlog.integrations.provider.protocols import Counts, SessionInfo, StorageProvider
+from turnlog.integrations.provider.writers import (
+    OPEN_LOGS,
     PathLike,
     Project,
+    Writers,
     check_ids,
     find_log,
     home_at,
@@ -55,25 +55,74 @@ from turnlog.integrations.provider.places import (
     provider_subagents,
     sessions_in,
 )
-from turnlog.integrations.provider.protocols import (
-    SessionInfo,
-    StorageProvider,
-)
-from turnlog.integrations.provider.statistics import Counts, counts_of, statistics_of
-from turnlog.integrations.provider.writers import OPEN_LOGS, Writers
 from turnlog.keep.activity import refuse_if_running
 from turnlog.keep.retention.policy import load_grace
 from turnlog.keep.session_files import SessionFileIndex
 from turnlog.keep.trash.delete import Deletion, DeletionTerms, delete_found
 from turnlog.keep.trash.trash import Trash
+from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.prompts import Prompt, find_prompts
+from turnlog.sessions.totals import usual_prices
 from turnlog.sessions.writing import build
 from turnlog.sessions.writing.fork import fork
 from turnlog.storage.writer import LogWriter
 
+_UNITS: Final = tuple(unit for unit in get_args(Unit) if unit not in TRACED)
+
+
+def counts_of(project: Project, session_id: str | None = None) -> Counts:
+    """Return the counts of the main threads."""
+    if session_id is not None:
+        sessions = [find_log(project, session_id)]
+    else:
+        rows = sessions_in(project, archived=None)
+        sessions = [find_log(project, row.id) for row in rows]
+    counts = [_counts(session) for session in sessions]
+    return Counts(
+        sessions=len(counts),
+        messages=sum(count.messages for count in counts),
+        prompts=sum(count.prompts for count in counts),
+        calls=sum(count.calls for count in counts),
+    )
+
+
+def statistics_of(
+    project: Project, session_id: str | None, by: Iterable[Unit], zone: tzinfo = UTC
+) -> Ledger:
+    """Return usage and cost of a project or a session, grouped by *by*."""
+    question = Question(by=_units(by), zone=zone)
+    if session_id is not None:
+        find_log(project, session_id)
+        wanted = {session_id}
+    else:
+        wanted = {row.id for row in sessions_in(project, archived=None)}
+    prices = usual_prices()
+    with open_source((project.home,), prices) as source:
+        scan = source.responses(Period())
+    chosen = [response for response in scan.responses if response.session in wanted]
+    return ledger(replace(scan, responses=chosen), prices, question)
+
+
+def _counts(session: Session) -> Counts:
+    thread = thread_of(session)
+    return Counts(
+        sessions=1,
+        messages=count_messages(session),
+        prompts=sum(node.is_prompt for node in thread),
+        calls=len({call for node in thread for call in node.calls}),
+    )
+
+
+def _units(by: Iterable[Unit]) -> tuple[Unit, ...]:
+    units: tuple[Any, ...] = (by,) if isinstance(by, str) else tuple(by)
+    for unit in units:
+        if unit not in _UNITS:
+            raise UsageError(f"cannot group by {str(unit)[:40]!r}", hint=f"use {', '.join(_UNITS)}")
+    return units
+
 
 def commands_of(project: Project, session_id: str | None, limit: int | None) -> list[Prompt]:
-    """Return what was typed in the project itself, or in one session, oldest first."""
+    """Return the commands and prompts of a project or a session, oldest first."""
     if session_id is not None:
         check_ids(session_id)
     page = find_prompts((project.home,), project=project.directory, session=session_id)
@@ -86,12 +135,12 @@ def commands_of(project: Project, session_id: str | None, limit: int | None) -> 
 
 
 def log_command(project: Project, command: str, session_id: str | None) -> None:
-    """Add to the home's history what somebody typed."""
+    """Add a command or prompt to the history of the home."""
     if not isinstance(command, str) or not command:
-        raise UsageError("nothing was typed", hint="give the command or the prompt as text")
+        raise UsageError("the command is empty", hint="pass a string")
     if session_id is not None:
         check_ids(session_id)
-    said = {
+    record = {
         "display": command,
         "pastedContents": {},
         "timestamp": round(datetime.now(UTC).timestamp() * 1000),
@@ -100,7 +149,7 @@ def log_command(project: Project, command: str, session_id: str | None) -> None:
     }
     path = history_log(project.home) or project.home.path / "history.jsonl"
     with LogWriter(path, root=project.home.path) as log:
-        log.append(said)
+        log.append(record)
 
 
 def _is_here(project: Project, prompt: Prompt) -> bool:
@@ -109,31 +158,34 @@ def _is_here(project: Project, prompt: Prompt) -> bool:
 
 
 def reset(project: Project) -> list[Deletion]:
-    """Move all sessions of the project to the trash."""
-    belongings = SessionFileIndex(project.home)
-    refuse_unreadable(belongings.unseen)  # Agents whose session is not found go as well.
+    """Move all sessions of the project to the trash, or none if one of them is running."""
+    index = SessionFileIndex(project.home)
+    refuse_unreadable(index.unseen)  # Subagent logs without a session are deleted, too.
     mine = {row.id for row in sessions_in(project, archived=None)}
     mains = {log.session_id for log in find_logs(project.home) if log.kind == "session"}
-    doomed: dict[str, list[LogFile]] = {}
+    logs_by_session: dict[str, list[LogFile]] = {}
     for owner, log in logs_in(project):
         if owner in mine or owner not in mains:
-            doomed.setdefault(owner, []).append(log)
-    for session_id, logs in doomed.items():
+            logs_by_session.setdefault(owner, []).append(log)
+    for session_id, logs in logs_by_session.items():
         refuse_if_running(session_id, logs, (project.home,))
     own = turnlog_home()
     terms = DeletionTerms(f"reset of {project.directory}", datetime.now(UTC), load_grace(own))
     trash = Trash(own)
-    return [delete_found(each, logs, [belongings], trash, terms) for each, logs in doomed.items()]
+    return [
+        delete_found(session_id, logs, [index], trash, terms)
+        for session_id, logs in logs_by_session.items()
+    ]
 
 
 _BY_MODEL: Final[tuple[Unit, ...]] = ("model",)
 
 
 class ClaudeStorageProvider(StorageProvider):
-    """The sessions of one home. *base_dir* is written to, since the caller named it.
+    """The sessions of the home *base_dir*.
 
-    At most *open_logs* logs are kept open between messages. Close it, or use it with ``async
-    with``, to say that the sessions ended well; the end of the program does so, too.
+    At most *open_logs* logs stay open between messages. Closing the provider, leaving ``async
+    with`` or exiting the program marks the sessions as ended.
     """
 
     def __init__(self, base_dir: PathLike = "~/.claude", *, open_logs: int = OPEN_LOGS) -> None:
@@ -149,17 +201,17 @@ class ClaudeStorageProvider(StorageProvider):
         session_id: str,
         agent_id: str | None = None,
     ) -> str:
-        """Append a message to a session, which begins with its first; give the message's id.
+        """Append a message to a session, which is created if needed; return the message id.
 
-        With *agent_id* it goes to the log of that agent, who gets a list of todos, too. The main
-        agent's id is the session's own. Without a parent it follows the last message.
+        With *agent_id*, append it to the log of that subagent and create its todo list. The id of
+        the main agent is the session id. Without a parent, the message follows the last one.
         """
         return await run_in_thread(self._log_message, project_path, message, session_id, agent_id)
 
     # -- SessionReader ------------------------------------------------------------------------
 
     async def get_sessions(self, project_path: PathLike) -> list[SessionInfo]:
-        """List a project's sessions, the one that was active last first."""
+        """Return the sessions of a project, most recently active first."""
         rows = await run_in_thread(lambda: sessions_in(self._project(project_path)))
         return [_info(row) for row in rows]
 
@@ -172,10 +224,9 @@ class ClaudeStorageProvider(StorageProvider):
         agent_id: str | None = None,
         **selection: Unpack[Selection],
     ) -> list[ChatMessage]:
-        """Return the last *limit* messages of a session or one of its agents, oldest first.
+        """Return the last *limit* messages of a session or subagent, oldest first.
 
-        *selection* tells which are counted and given: ``types``, ``since``, ``until``,
-        ``with_tools``, ``with_system``.
+        Filter them with ``types``, ``since``, ``until``, ``with_tools`` and ``with_system``.
         """
         last, only = check_limit(limit), filter_of(selection)
         return await run_in_thread(
@@ -185,7 +236,7 @@ class ClaudeStorageProvider(StorageProvider):
         )
 
     async def get_agents(self, project_path: PathLike, session_id: str) -> list[str]:
-        """List the ids of a session's agents."""
+        """Return the ids of a session's subagents."""
         return await run_in_thread(
             lambda: provider_subagents(self._project(project_path), session_id)
         )
@@ -195,7 +246,7 @@ class ClaudeStorageProvider(StorageProvider):
     async def get_message(
         self, project_path: PathLike, message_id: str, session_id: str | None = None
     ) -> ChatMessage:
-        """Return one message by its uuid, of an agent's log too."""
+        """Return a message by its uuid, from any log."""
         return await run_in_thread(
             lambda: find_message(self._project(project_path), message_id, session_id)
         )
@@ -203,7 +254,7 @@ class ClaudeStorageProvider(StorageProvider):
     async def get_message_ancestry(
         self, project_path: PathLike, message_id: str, session_id: str | None = None
     ) -> list[ChatMessage]:
-        """Return the messages that lead to one, from the very first; itself is the last."""
+        """Return a message and its ancestors, oldest first."""
         return await run_in_thread(
             lambda: ancestry_of(self._project(project_path), message_id, session_id)
         )
@@ -218,23 +269,23 @@ class ClaudeStorageProvider(StorageProvider):
         *,
         new_session_id: str | None = None,
     ) -> str:
-        """Begin a new session as another stood at a message, or at its end; give its id.
+        """Copy a session up to a message, or all of it, into a new session; return its id.
 
-        The copies have uuids of their own. The old session is not touched.
+        The copies get new uuids. The old session is not changed.
         """
         return await run_in_thread(self._fork, project_path, session_id, message_id, new_session_id)
 
     async def reset(self, project_path: PathLike) -> list[Deletion]:
-        """Move all sessions of a project to the trash; if one of them runs elsewhere, none goes.
+        """Move all sessions of a project to the trash, or none if one runs in another program.
 
-        Those that this provider has open are closed first.
+        Sessions that this provider has open are closed first.
         """
         return await run_in_thread(self._reset, project_path)
 
     # -- Statistics ---------------------------------------------------------------------------
 
     async def get_counts(self, project_path: PathLike, session_id: str | None = None) -> Counts:
-        """Count the messages, prompts and calls of a project or a session."""
+        """Return the number of messages, prompts and calls of a project or a session."""
         return await run_in_thread(lambda: counts_of(self._project(project_path), session_id))
 
     async def get_statistics(
@@ -244,10 +295,10 @@ class ClaudeStorageProvider(StorageProvider):
         *,
         by: Iterable[Unit] = _BY_MODEL,
     ) -> Ledger:
-        """Account for tokens and costs as `turnlog cost` does, agents included.
+        """Return tokens and costs as `turnlog cost` does, including subagents.
 
-        ``totals`` are those of the project or the session; ``rows`` are grouped *by* hour, day,
-        week, month (in UTC), session, project, model or agent.
+        ``rows`` are grouped *by* hour, day, week, month (in UTC), session, project, model or
+        agent.
         """
         return await run_in_thread(
             lambda: statistics_of(self._project(project_path), session_id, by)
@@ -258,22 +309,20 @@ class ClaudeStorageProvider(StorageProvider):
     async def log_command(
         self, project_path: PathLike, command: str, session_id: str | None = None
     ) -> None:
-        """Add to the home's history what somebody typed."""
+        """Add a command or prompt to the history of the home."""
         await run_in_thread(lambda: log_command(self._project(project_path), command, session_id))
 
     async def get_commands(
         self, project_path: PathLike, session_id: str | None = None, *, limit: int | None = None
     ) -> list[Prompt]:
-        """Return the last *limit* commands and prompts typed in a project, oldest first."""
+        """Return the last *limit* commands and prompts of a project, oldest first."""
         last = check_limit(limit)
         return await run_in_thread(
             lambda: commands_of(self._project(project_path), session_id, last)
         )
 
-    # -- its own life -------------------------------------------------------------------------
-
     async def aclose(self) -> None:
-        """Close what is open, saying goodbye in each log. Further calls open them again."""
+        """Close the open logs and mark their sessions as ended. Later calls reopen them."""
         await run_in_thread(self._writers.close)
 
     async def __aenter__(self) -> Self:
@@ -290,7 +339,7 @@ class ClaudeStorageProvider(StorageProvider):
     def __repr__(self) -> str:
         return f"ClaudeStorageProvider({str(self._home.path)!r})"
 
-    # -- the synchronous side -----------------------------------------------------------------
+    # -- run in threads -----------------------------------------------------------------------
 
     def _project(self, project_path: PathLike) -> Project:
         return project_in(self._home, project_path)
@@ -304,11 +353,11 @@ class ClaudeStorageProvider(StorageProvider):
     ) -> str:
         if not isinstance(message, ChatMessage):
             raise UsageError(
-                f"a {type(message).__name__} is no message",
-                hint='give a ChatMessage, such as ChatMessage(role="user", content="Hello")',
+                f"{type(message).__name__} is not a ChatMessage",
+                hint='use ChatMessage(role="user", content="Hello")',
             )
-        said = _record_to_log(message, session_id, check_ids(session_id, agent_id))
-        self._writers.append(self._project(project_path), session_id, agent_id, said)
+        record = _record_to_log(message, session_id, check_ids(session_id, agent_id))
+        self._writers.append(self._project(project_path), session_id, agent_id, record)
         return message.id
 
     def _fork(
@@ -336,28 +385,28 @@ class ClaudeStorageProvider(StorageProvider):
 
 
 def _record_to_log(message: ChatMessage, session_id: str, agent_id: str | None) -> dict[str, Any]:
-    """Return the record that says *message*, without the place that it gets in its log."""
+    """Return the record of *message*, without its parent if the writer shall choose it."""
     if message.session_id is not None and message.session_id != session_id:
         raise UsageError(
-            f"a message of session {message.session_id[:80]} is logged for session {session_id}",
-            hint="leave the message's session_id out, or fork the other session",
+            f"the message belongs to session {message.session_id[:80]}, not {session_id}",
+            hint="omit the message's session_id, or fork the other session",
         )
     if message.agent_id is not None and message.agent_id != agent_id:
         raise UsageError(
-            f"a message of agent {message.agent_id[:80]} is logged for "
+            f"the message belongs to agent {message.agent_id[:80]}, not "
             f"{agent_id or 'the main agent'}",
-            hint="leave the message's agent_id out, or log it for that agent",
+            hint="omit the message's agent_id, or log it for that agent",
         )
-    said = message.to_record()
-    if said.get("parentUuid", "") is None:
-        del said["parentUuid"]
-    if message.role == "assistant" and isinstance(said["message"], dict):
-        # Records without an id would be taken for parts of one response.
-        said["message"] = {"id": f"msg_{message.id}", "type": "message"} | said["message"]
-    elif message.role == "system" and "message" not in said:
+    record = message.to_record()
+    if record.get("parentUuid", "") is None:
+        del record["parentUuid"]
+    if message.role == "assistant" and isinstance(record["message"], dict):
+        # Records without an id would count as parts of one response.
+        record["message"] = {"id": f"msg_{message.id}", "type": "message"} | record["message"]
+    elif message.role == "system" and "message" not in record:
         defaults = build.system("")
-        said = {key: defaults[key] for key in ("subtype", "level")} | said
-    return said
+        record = {key: defaults[key] for key in ("subtype", "level")} | record
+    return record
 
 
 def _info(row: SessionRow) -> SessionInfo:
