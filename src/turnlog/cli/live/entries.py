@@ -182,14 +182,14 @@ class ConversationReader:
                 yield self._new(block, record.at)
 
     def _answered(self, answer: Answered) -> ConversationEntry:
-        number, asked = self._calls.pop(answer.id, (None, None))
-        call = self._blocks.call(asked, answer)
+        number, request = self._calls.pop(answer.id, (None, None))
+        call = self._blocks.call(request, answer)
         if call.result is not None and len(call.result.text) > _SHOWN_LENGTH:
             left = len(call.result.text) - _SHOWN_LENGTH
             call.result.text = f"{call.result.text[:_SHOWN_LENGTH]}\n… {left:,} more characters"
         if number is None:
             return self._new(call, answer.at)
-        return ConversationEntry(number, call, asked.at if asked else answer.at)
+        return ConversationEntry(number, call, request.at if request else answer.at)
 
     def _turned_back(self, record: Linked) -> Iterator[ConversationEntry]:
         """Yield a mark if a prompt continues from before the previous prompt."""
@@ -321,21 +321,21 @@ def wrapped(text: str, width: int) -> list[str]:
         return [line]
     lead = _LEAD.match(line)
     hang = lead.end() if lead and lead.end() <= width // 3 else 0
-    found, now, room = [], line[:hang], width - hang
+    lines, now, room = [], line[:hang], width - hang
     for word in _WORDS.findall(line[hang:]):
         bare = word.rstrip()
         size = cell_len(bare)
         if size > room and room < width - hang:
-            found.append(now.rstrip())
+            lines.append(now.rstrip())
             now, room = " " * hang, width - hang
         *full, rest = chop_cells(bare, room) if size > room else [bare]
         for part in full:
-            found.append(now + part)
+            lines.append(now + part)
             now = " " * hang
         rest += word[len(bare) :]
         now += rest
         room -= cell_len(rest)
-    return [*found, now.rstrip()]
+    return [*lines, now.rstrip()]
 
 
 def _said(entry: ConversationEntry, block: PromptPiece, look: LineStyle) -> list[Line]:
@@ -355,15 +355,15 @@ def _said(entry: ConversationEntry, block: PromptPiece, look: LineStyle) -> list
 def _prose(text: str, kind: str, width: int) -> list[Line]:
     """Return the lines of Markdown text; headings and code have their own kinds."""
     room = min(_PROSE_WIDTH, width - 1) - 2
-    found: list[Line] = []
+    lines: list[Line] = []
     is_code = False
     for line in text.split("\n")[: _MOST_LINES * 10]:
         fence = _FENCE.match(line) is not None
         is_code = is_code != fence
         here = "code" if is_code or fence else "heading" if _HEADING.match(line) else kind
         here = kind if kind not in ("answer", "prompt") else here
-        found += ((("  ", ""), (part, here)) for part in wrapped(line, room))
-    return found
+        lines += ((("  ", ""), (part, here)) for part in wrapped(line, room))
+    return lines
 
 
 def _call(call: ToolCall, look: LineStyle) -> Iterator[Line]:
@@ -461,15 +461,15 @@ def _capped(lines: Sequence[Line], width: int) -> Iterator[Line]:
 
 def _cut(line: Line, width: int) -> Line:
     """Cut a line to *width*."""
-    found: list[Piece] = []
+    cut: list[Piece] = []
     room = max(1, width)
     for text, kind in line:
         part = fit(text, room)
-        found.append((part, kind))
+        cut.append((part, kind))
         room -= cell_len(part)
         if part != text or room <= 0:
             break
-    return tuple(found)
+    return tuple(cut)
 
 
 def clock(at: datetime | None) -> str:

@@ -66,7 +66,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 def show_ledger(
     out: Console,
-    found: Ledger,
+    report: Ledger,
     units: Sequence[Unit],
     titles: Mapping[str, str] | None = None,
 ) -> None:
@@ -74,17 +74,17 @@ def show_ledger(
     from rich.table import Table
 
     wide = out.width >= WIDE
-    heads, *figures = _figure_cells((*found.rows, found.totals), wide=wide)
+    heads, *figures = _figure_cells((*report.rows, report.totals), wide=wide)
     widths = [max(map(len, column)) for column in zip(heads, *figures, strict=True)]
     # Figures come first, then names, then drawings: rich would shrink all alike.
     left = out.width - sum(widths) - _GAP * (len(widths) + len(units))
-    plain = _plain_names(found.rows, units)
+    plain = _plain_names(report.rows, units)
     rooms = rooms_for(plain, units, left)
-    names = _name_cells(found.rows, plain, units, rooms)
+    names = _name_cells(report.rows, plain, units, rooms)
     left -= sum(rooms)
-    titled = _titles(found, titles or {}, left, is_last=found.steps is not UNSET and not wide)
+    titled = _titles(report, titles or {}, left, is_last=report.steps is not UNSET and not wide)
     left -= max((cell.cell_len + _GAP for cell in titled), default=0)
-    drawn = _drawings(found, units, left, wide=wide)
+    drawn = _drawings(report, units, left, wide=wide)
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for unit, room in zip(units, rooms, strict=True):
         table.add_column(unit, no_wrap=True, overflow="ellipsis", width=room)
@@ -213,7 +213,7 @@ def bar(part: Decimal, width: int) -> str:
     return "█" * whole + (_EIGHTHS[rest] if rest else "")
 
 
-def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: bool) -> list[Text]:
+def _titles(report: Ledger, titles: Mapping[str, str], left: int, *, is_last: bool) -> list[Text]:
     """Return the head and the cells of the title column, or nothing if it does not fit."""
     from rich.text import Text
 
@@ -221,7 +221,7 @@ def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: boo
     if not titles or is_last or room < _SHORTEST_TITLE:
         return []
     cells = [Text("title")]
-    for row in found.rows:
+    for row in report.rows:
         title = titles.get(row.session, "") if isinstance(row.session, str) else ""
         cells.append(Text(inert_line(title)))
     for cell in cells:
@@ -229,18 +229,18 @@ def _titles(found: Ledger, titles: Mapping[str, str], left: int, *, is_last: boo
     return cells
 
 
-def _drawings(found: Ledger, units: Sequence[Unit], left: int, *, wide: bool) -> list[str]:
+def _drawings(report: Ledger, units: Sequence[Unit], left: int, *, wide: bool) -> list[str]:
     """Return the head and the cells of trends or bars, or nothing if they do not fit."""
     room = min(left - _GAP, _LONGEST_DRAWING)
     if room < _SHORTEST_DRAWING:
         return []
-    if (steps := found.steps) is not UNSET:
+    if (steps := report.steps) is not UNSET:
         width = min(room, len(steps))
         head = " to ".join(dict.fromkeys((*steps[:1], *steps[-1:])))
         if len(head) > max(width, _SHORTEST_DRAWING):
             head = "trend"
-        return [head, *(f"[cyan]{spark(_trend(row), width)}[/]" for row in found.rows)]
-    costs = [Decimal(row.cost_usd) for row in found.rows]
+        return [head, *(f"[cyan]{spark(_trend(row), width)}[/]" for row in report.rows)]
+    costs = [Decimal(row.cost_usd) for row in report.rows]
     top = max(costs, default=Decimal(0))
     if not wide or not top or len(units) > 1:
         return []
@@ -266,23 +266,23 @@ def _figure_cells(rows: Sequence[Figures], *, wide: bool) -> list[list[str]]:
     return table
 
 
-def show_blocks(out: Console, found: BlockLedger, zone: tzinfo) -> None:
+def show_blocks(out: Console, report: BlockLedger, zone: tzinfo) -> None:
     """Print the blocks by time, and the pace of the active one."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     table.add_column("block", no_wrap=True)
     wide = out.width >= WIDE
-    heads, *figures = _figure_cells((*found.rows, found.totals), wide=wide)
+    heads, *figures = _figure_cells((*report.rows, report.totals), wide=wide)
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
-    for row, cells in zip(found.rows, figures, strict=False):
+    for row, cells in zip(report.rows, figures, strict=False):
         begins, ends = (at.astimezone(zone) for at in (row.start_at, row.end_at))
         name = f"{begins:%Y-%m-%d %H:%M} to {ends:%H:%M}"
         table.add_row(f"[green]{name}[/]" if row.is_active else name, *cells)
     table.add_row("[bold]total[/]", *(f"[bold]{cell}[/]" for cell in figures[-1]))
     out.print(table)
-    for row in found.rows:
+    for row in report.rows:
         if row.is_active:
             _show_pace(out, row)
 
@@ -301,7 +301,7 @@ _COLOURS: Final = {"ok": "green", "near": "yellow", "exceeded": "red"}
 _BAR: Final = 10
 
 
-def show_budgets(out: Console, found: BudgetReport) -> None:
+def show_budgets(out: Console, report: BudgetReport) -> None:
     """Print each budget with a bar, and its projection."""
     from rich.table import Table
 
@@ -315,7 +315,7 @@ def show_budgets(out: Console, found: BudgetReport) -> None:
     table.add_column("spent", no_wrap=True, justify="right")
     table.add_column(pace, no_wrap=True, justify="right")
     table.add_column("", overflow="fold")
-    for row in found.budgets:
+    for row in report.budgets:
         table.add_row(*_cells(row, width))
     out.print(table)
 
@@ -371,14 +371,14 @@ _COMPARED_WITH: Final = "compared with   "
 
 
 def show_comparison(
-    out: Console, found: CostComparison, units: Sequence[Unit], zone: tzinfo
+    out: Console, report: CostComparison, units: Sequence[Unit], zone: tzinfo
 ) -> None:
     """Print both costs of each row, and the change in dollars and percent."""
     from rich.table import Table
 
-    out.print(f"now     {_period(found.period, zone)}")
-    out.print(f"before  {_period(found.before, zone)}\n")
-    figures = [_comparison_cells(row) for row in (*found.rows, found.totals)]
+    out.print(f"now     {_period(report.period, zone)}")
+    out.print(f"before  {_period(report.before, zone)}\n")
+    figures = [_comparison_cells(row) for row in (*report.rows, report.totals)]
     widths = [max(map(len, column)) for column in zip(_COMPARISON_HEADS, *figures, strict=True)]
     names: list[str] = [*units]
     has_times = any(unit in TIMES for unit in units)
@@ -387,19 +387,19 @@ def show_comparison(
     left = out.width - sum(widths) - _GAP * (len(widths) + len(names))
     if has_times:
         left -= len(_COMPARED_WITH)
-    plain = _plain_names(found.rows, units)
+    plain = _plain_names(report.rows, units)
     rooms = rooms_for(plain, units, left)
-    cells_of_names = _name_cells(found.rows, plain, units, rooms)
+    cells_of_names = _name_cells(report.rows, plain, units, rooms)
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for name, room in zip(names, (*rooms, len(_COMPARED_WITH)), strict=False):
         table.add_column(name, no_wrap=True, overflow="ellipsis", width=room)
     for head, width in zip(_COMPARISON_HEADS, widths, strict=True):
         table.add_column(head, justify="right", no_wrap=True, width=width)
-    for row, named, cells in zip(found.rows, cells_of_names, figures, strict=False):
+    for row, named, cells in zip(report.rows, cells_of_names, figures, strict=False):
         with_times = [f"[dim]{row.compared_with or '—'}[/]"] if has_times else []
         table.add_row(*named, *with_times, *_coloured(row, cells))
     totals = ["[bold]total[/]", *[""] * (len(names) - 1)]
-    bold = (f"[bold]{cell}[/]" for cell in _coloured(found.totals, figures[-1]))
+    bold = (f"[bold]{cell}[/]" for cell in _coloured(report.totals, figures[-1]))
     table.add_row(*totals, *bold)
     out.print(table)
 
@@ -438,11 +438,11 @@ def _instant(at: datetime, zone: tzinfo) -> str:
 _SHOWN: Final = 50
 
 
-def show_explanation(out: Console, found: Explanation, zone: tzinfo) -> None:
+def show_explanation(out: Console, report: Explanation, zone: tzinfo) -> None:
     """Print the responses, the most expensive first, with the location of each record."""
-    count = counted(found.totals.messages, "response")
-    out.print(f"[bold]{safe(found.row)}[/] {shown(Decimal(found.totals.cost_usd))} for {count}\n")
-    for row in found.rows[:_SHOWN]:
+    count = counted(report.totals.messages, "response")
+    out.print(f"[bold]{safe(report.row)}[/] {shown(Decimal(report.totals.cost_usd))} for {count}\n")
+    for row in report.rows[:_SHOWN]:
         at = f"{row.at.astimezone(zone):%Y-%m-%d %H:%M:%S}" if row.at else "no date"
         cached = row.cache_write_5m + row.cache_write_1h
         counts = map(short_count, (row.input, cached, row.cache_read, row.output))
@@ -451,5 +451,5 @@ def show_explanation(out: Console, found: Explanation, zone: tzinfo) -> None:
         out.print(f"{at} [cyan]{safe(row.model)}[/] {safe(cost)}")
         out.print(f"  {tokens}")
         out.print(f"  [dim]{log_name(row.log, 60)} at {row.offset:,}[/]", soft_wrap=True)
-    if len(found.rows) > _SHOWN:
-        out.print(f"\n[dim]… {len(found.rows) - _SHOWN:,} more; use --json[/]")
+    if len(report.rows) > _SHOWN:
+        out.print(f"\n[dim]… {len(report.rows) - _SHOWN:,} more; use --json[/]")

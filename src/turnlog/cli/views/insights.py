@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from turnlog.api.insights import Evidence, Insights, InsightsExplanation
 
 
-def show_explanation(out: Console, found: InsightsExplanation, zone: tzinfo) -> None:
+def show_explanation(out: Console, report: InsightsExplanation, zone: tzinfo) -> None:
     """Print the records of a figure, each with its location."""
-    out.print(f"[bold]{safe(found.figure)}[/] {found.total:,}  [dim]{safe(found.about)}[/]\n")
-    for row in found.rows:
+    out.print(f"[bold]{safe(report.figure)}[/] {report.total:,}  [dim]{safe(report.about)}[/]\n")
+    for row in report.rows:
         at = "no date" if row.at is None else f"{row.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
         figures = "  ".join(_figures(row))
         session = safe((row.session or "")[:8])
@@ -38,10 +38,10 @@ def show_explanation(out: Console, found: InsightsExplanation, zone: tzinfo) -> 
             out.print(f"  {figures}")
         if row.log:
             out.print(f"  [dim]{log_name(row.log, 60)} at {row.offset:,}[/]", soft_wrap=True)
-    if not found.rows:
+    if not report.rows:
         out.print("No records in this period.")
-    if found.next is not None:
-        rest = found.total - len(found.rows)
+    if report.next is not None:
+        rest = report.total - len(report.rows)
         out.print(f"\n[dim]… {rest:,} more; use --limit 0[/]")
 
 
@@ -64,18 +64,18 @@ _WIDEST: Final = 120
 _TEXTS: Final = ("signature", "tool", "when", "session")
 
 
-def show_tables(out: Console, found: Insights, zone: tzinfo) -> None:
+def show_tables(out: Console, report: Insights, zone: tzinfo) -> None:
     """Print all tables that have rows."""
-    _models(out, found)
-    _subagents(out, found)
-    _projects(out, found)
-    _tools(out, found)
-    _sequences(out, found)
-    _errors(out, found)
-    _edits(out, found)
-    _cache(out, found)
-    _turns(out, found, zone)
-    _commands(out, found)
+    _models(out, report)
+    _subagents(out, report)
+    _projects(out, report)
+    _tools(out, report)
+    _sequences(out, report)
+    _errors(out, report)
+    _edits(out, report)
+    _cache(out, report)
+    _turns(out, report, zone)
+    _commands(out, report)
 
 
 def draw(
@@ -128,7 +128,7 @@ def _title(out: Console, name: str, note: str = "") -> None:
     out.print(f"\n[bold]{name}[/]  [dim]{note}[/]" if note else f"\n[bold]{name}[/]")
 
 
-def _models(out: Console, found: Insights) -> None:
+def _models(out: Console, report: Insights) -> None:
     rows = [
         (
             shown_name("model", row.model),
@@ -140,7 +140,7 @@ def _models(out: Console, found: Insights) -> None:
             part(row.failure_rate),
             "—" if row.usd_per_message is None else f"${Decimal(row.usd_per_message):.3f}",
         )
-        for row in found.models
+        for row in report.models
     ]
     if rows:
         _title(out, "models")
@@ -148,7 +148,7 @@ def _models(out: Console, found: Insights) -> None:
         draw(out, heads, rows)
 
 
-def _subagents(out: Console, found: Insights) -> None:
+def _subagents(out: Console, report: Insights) -> None:
     rows = [
         (
             row.kind or "unknown",
@@ -157,14 +157,14 @@ def _subagents(out: Console, found: Insights) -> None:
             count(row.subagents) if row.kind != "main" else "",
             count(row.messages),
         )
-        for row in found.subagents
+        for row in report.subagents
     ]
     if len(rows) > 1:
         _title(out, "subagents", "main: the sessions themselves")
         draw(out, ("kind", "cost", "share", "subagents", "messages"), rows)
 
 
-def _projects(out: Console, found: Insights) -> None:
+def _projects(out: Console, report: Insights) -> None:
     rows = [
         (
             shown_name("project", row.project),
@@ -175,16 +175,16 @@ def _projects(out: Console, found: Insights) -> None:
             count(row.messages),
             part(row.failure_rate),
         )
-        for row in found.projects
+        for row in report.projects
     ]
     if rows:
-        rest = found.overview.projects - len(rows)
+        rest = report.overview.projects - len(rows)
         _title(out, "projects", f"and {rest:,} more" if rest > 0 else "")
         heads = ("project", "cost", "share", "sessions", "prompts", "messages", "failed")
         draw(out, heads, rows, cut="left")
 
 
-def _tools(out: Console, found: Insights) -> None:
+def _tools(out: Console, report: Insights) -> None:
     rows = [
         (
             row.tool,
@@ -195,7 +195,7 @@ def _tools(out: Console, found: Insights) -> None:
             time(row.longest_ms),
             count(row.unanswered),
         )
-        for row in found.tools
+        for row in report.tools
     ]
     if rows:
         _title(out, "tools")
@@ -203,14 +203,14 @@ def _tools(out: Console, found: Insights) -> None:
         draw(out, heads, rows)
 
 
-def _sequences(out: Console, found: Insights) -> None:
-    rows = [(" → ".join(row.tools), count(row.count)) for row in found.sequences]
+def _sequences(out: Console, report: Insights) -> None:
+    rows = [(" → ".join(row.tools), count(row.count)) for row in report.sequences]
     if rows:
         _title(out, "sequences", "consecutive tool calls")
         draw(out, ("tools", "times"), rows)
 
 
-def _errors(out: Console, found: Insights) -> None:
+def _errors(out: Console, report: Insights) -> None:
     rows = [
         (
             count(row.count),
@@ -219,7 +219,7 @@ def _errors(out: Console, found: Insights) -> None:
             count(row.sessions),
             row.example or "(log is gone)",
         )
-        for row in found.errors
+        for row in report.errors
     ]
     if rows:
         _title(out, "errors", "details: turnlog errors SIGNATURE")
@@ -227,8 +227,8 @@ def _errors(out: Console, found: Insights) -> None:
         draw(out, heads, rows, name_is_last=True)
 
 
-def _edits(out: Console, found: Insights) -> None:
-    edits = found.edits
+def _edits(out: Console, report: Insights) -> None:
+    edits = report.edits
     if not edits.edits and not edits.failed:
         return
     _title(out, "edits")
@@ -254,10 +254,10 @@ def _edits(out: Console, found: Insights) -> None:
     draw(out, heads, rows, cut="left")
 
 
-def _cache(out: Console, found: Insights) -> None:
+def _cache(out: Console, report: Insights) -> None:
     from turnlog.api.insights import REASONS
 
-    cache, compactions, cut = found.cache, found.compactions, found.interruptions
+    cache, compactions, cut = report.cache, report.compactions, report.interruptions
     if cache.misses:
         _title(out, "cache misses", "tokens written again")
         rows = [
@@ -281,7 +281,7 @@ def _cache(out: Console, found: Insights) -> None:
             out.print(line)
 
 
-def _turns(out: Console, found: Insights, zone: tzinfo) -> None:
+def _turns(out: Console, report: Insights, zone: tzinfo) -> None:
     rows = [
         (
             time(row.duration_ms),
@@ -289,15 +289,15 @@ def _turns(out: Console, found: Insights, zone: tzinfo) -> None:
             (row.session or "")[:8],
             row.prompt or "—",
         )
-        for row in found.turns.longest
+        for row in report.turns.longest
     ]
     if rows:
-        _title(out, "longest turns", f"of {count(found.turns.turns)}")
+        _title(out, "longest turns", f"of {count(report.turns.turns)}")
         draw(out, ("duration", "when", "session", "prompt"), rows, name_is_last=True)
 
 
-def _commands(out: Console, found: Insights) -> None:
-    rows = [(row.command, count(row.count), count(row.sessions)) for row in found.commands]
+def _commands(out: Console, report: Insights) -> None:
+    rows = [(row.command, count(row.count), count(row.sessions)) for row in report.commands]
     if rows:
         _title(out, "commands")
         draw(out, ("command", "times", "sessions"), rows)
@@ -312,15 +312,15 @@ _MOST_WEEKS: Final = 54
 _TABLE_WIDTH: Final = 100
 
 
-def show_insights(out: Console, found: Insights, zone: tzinfo) -> None:
+def show_insights(out: Console, report: Insights, zone: tzinfo) -> None:
     """Print the whole report."""
-    _head(out, found, zone)
-    _overview(out, found)
-    _calendar(out, found, zone)
-    _hours(out, found)
-    show_tables(out, found, zone)
-    show_skipped(out, found.skipped)
-    for note in found.notes:
+    _head(out, report, zone)
+    _overview(out, report)
+    _calendar(out, report, zone)
+    _hours(out, report)
+    show_tables(out, report, zone)
+    show_skipped(out, report.skipped)
+    for note in report.notes:
         out.print(f"[dim]{safe(note)}[/]")
 
 
@@ -337,15 +337,15 @@ def show_no_activity(
     out.print(f"[dim]hint: the last response is from {day}; use --since {day[:7]}[/]")
 
 
-def _head(out: Console, found: Insights, zone: tzinfo) -> None:
-    until = f"{(found.until_at - timedelta(microseconds=1)).astimezone(zone):%Y-%m-%d}"
-    since = f"{found.since_at.astimezone(zone):%Y-%m-%d} to " if found.since_at else "up to "
-    where = f" in {short_path(found.project)}" if found.project else ""
+def _head(out: Console, report: Insights, zone: tzinfo) -> None:
+    until = f"{(report.until_at - timedelta(microseconds=1)).astimezone(zone):%Y-%m-%d}"
+    since = f"{report.since_at.astimezone(zone):%Y-%m-%d} to " if report.since_at else "up to "
+    where = f" in {short_path(report.project)}" if report.project else ""
     out.print(f"[bold]{since}{until}[/]{where}\n")
 
 
-def _overview(out: Console, found: Insights) -> None:
-    top, streaks = found.overview, found.streaks
+def _overview(out: Console, report: Insights) -> None:
+    top, streaks = report.overview, report.streaks
     pairs = [
         ("cost", money(top.cost_usd)),
         ("tokens", short(top.tokens)),
@@ -354,22 +354,22 @@ def _overview(out: Console, found: Insights) -> None:
         ("messages", count(top.messages)),
         ("calls", f"{count(top.calls)}, {part(top.failure_rate)} failed"),
         ("working time", time(top.working_ms)),
-        ("per session", _average(found)),
-        ("cached", f"{part(found.cache.efficiency)}, saved {money(found.cache.saved_usd)}"),
+        ("per session", _average(report)),
+        ("cached", f"{part(report.cache.efficiency)}, saved {money(report.cache.saved_usd)}"),
         ("most active", top.most_active_day or "—"),
         ("active days", f"{count(streaks.active_days)}, longest streak {streaks.longest_days:,}"),
         ("streak", counted(streaks.current_days, "day") if streaks.current_days else "none"),
     ]
     _grid(out, pairs)
-    costs = _daily(found)
+    costs = _daily(report)
     width = min(out.width - 18, len(costs), 60)
     if width > 4 and len(costs) > 1:
         out.print(f"[dim]{'cost by day':15}[/][cyan]{spark(costs, width).rstrip()}[/]")
-    _weeks(out, found)
+    _weeks(out, report)
 
 
-def _average(found: Insights) -> str:
-    top = found.overview
+def _average(report: Insights) -> str:
+    top = report.overview
     if top.average_messages is None:
         return "—"
     return f"{top.average_messages:,.0f} messages, {time(top.average_working_ms)}"
@@ -391,12 +391,12 @@ def _grid(out: Console, pairs: Sequence[tuple[str, str]]) -> None:
         out.print(line.rstrip())
 
 
-def _daily(found: Insights) -> list[Decimal]:
+def _daily(report: Insights) -> list[Decimal]:
     """Return the cost of each day, including days without any."""
-    if not found.days:
+    if not report.days:
         return []
-    costs = {row.day: Decimal(row.cost_usd) for row in found.days}
-    begin, end = (date.fromisoformat(found.days[place].day) for place in (0, -1))
+    costs = {row.day: Decimal(row.cost_usd) for row in report.days}
+    begin, end = (date.fromisoformat(report.days[place].day) for place in (0, -1))
     length = (end - begin).days
     if length > 366 * 3:
         return list(costs.values())
@@ -404,8 +404,8 @@ def _daily(found: Insights) -> list[Decimal]:
     return [costs.get(day, Decimal(0)) for day in days]
 
 
-def _weeks(out: Console, found: Insights) -> None:
-    week = found.week_against_week
+def _weeks(out: Console, report: Insights) -> None:
+    week = report.week_against_week
     if week is None or not (week.messages or week.before_messages):
         return
     change = "new" if week.percent is None else f"{week.percent:+,.0f}%"
@@ -417,16 +417,16 @@ def _weeks(out: Console, found: Insights) -> None:
     )
 
 
-def _calendar(out: Console, found: Insights, zone: tzinfo) -> None:
+def _calendar(out: Console, report: Insights, zone: tzinfo) -> None:
     """Print the last weeks that fit, one column each."""
-    if not found.days:
+    if not report.days:
         return
-    values = {row.day: row.messages for row in found.days}
-    shown_last = f"{(found.until_at - timedelta(microseconds=1)).astimezone(zone):%Y-%m-%d}"
-    last = date.fromisoformat(max(shown_last, found.days[-1].day))
-    first = date.fromisoformat(found.days[0].day)
-    if found.since_at is not None:
-        first = min(first, found.since_at.astimezone(zone).date())
+    values = {row.day: row.messages for row in report.days}
+    shown_last = f"{(report.until_at - timedelta(microseconds=1)).astimezone(zone):%Y-%m-%d}"
+    last = date.fromisoformat(max(shown_last, report.days[-1].day))
+    first = date.fromisoformat(report.days[0].day)
+    if report.since_at is not None:
+        first = min(first, report.since_at.astimezone(zone).date())
     room = max(1, min(_MOST_WEEKS, out.width - 5))
     monday = last.toordinal() - last.weekday()
     weeks = min(room, max(1, (monday - first.toordinal() + 6) // 7 + 1), monday // 7)
@@ -457,16 +457,16 @@ def _month_names(start: int, weeks: int) -> str:
     return "".join(line)
 
 
-def _hours(out: Console, found: Insights) -> None:
+def _hours(out: Console, report: Insights) -> None:
     """Print the hours of the week; on narrow terminals several hours share a cell."""
-    if not any(map(any, found.hours.messages)):
+    if not any(map(any, report.hours.messages)):
         return
     wide = 2 if out.width >= 5 + 48 else 1
     steps = (1, 2, 3, 4, 6, 24)
     step = next((step for step in steps if 5 + 24 // step * wide <= out.width), steps[-1])
     rows = [
         [sum(row[hour : hour + step]) for hour in range(0, 24, step)]
-        for row in found.hours.messages
+        for row in report.hours.messages
     ]
     top = max(max(row) for row in rows)
     out.print("\n[bold]hours[/]  [dim]messages per hour of the week[/]")
