@@ -122,7 +122,7 @@ def test_plans_are_listed_and_one_is_shown(turnlog, home):
     assert re.search(r"calm-river  Prune the orchard +1 +1$", out, re.MULTILINE)
     _, out, _ = turnlog("plans", "calm", "--home", home.path)
     assert "Dead wood first." in out
-    assert f"{ID} by slug, a hint" in out
+    assert f"{ID} matched by slug" in out
     _, listed, _ = turnlog("plans", "--session", "4444", "--home", home.path, "--json")
     (plan,) = json.loads(listed)["plans"]
     digest = plan["versions"][0]["sha256"]
@@ -151,7 +151,7 @@ def test_prompts_are_listed_newest_first_and_filtered(turnlog, home):
     assert code == 1
     assert "hint: " in out
     _, out, _ = turnlog("prompts", "--limit", "1", "--home", home.path)
-    assert "1 more; go on with --offset 1" in out
+    assert "1 more; use --offset 1" in out
 
 
 def test_a_damaged_history_is_read_around_and_told(turnlog, home):
@@ -160,7 +160,7 @@ def test_a_damaged_history_is_read_around_and_told(turnlog, home):
     code, out, _ = turnlog("prompts", "--home", home.path)
     assert code == 1
     assert "frost" in out
-    assert "1 range of the history is no record" in out
+    assert "1 damaged range in the history" in out
 
 
 def test_files_are_listed_with_edits_and_versions(turnlog, home):
@@ -204,7 +204,7 @@ def test_files_are_restored_and_never_over_others_unless_told(turnlog, home, tmp
     os.unlink(tmp_path / "out" / "new.py")
     code, out, _ = turnlog(*restore)
     assert code == 1
-    assert "exists; --overwrite replaces it" in out
+    assert "exists; use --overwrite" in out
     assert (tmp_path / "out" / "a.py").read_text() == "mine"
     assert (tmp_path / "out" / "new.py").read_text() == "new\n"
     assert turnlog(*restore, "--overwrite")[0] == 0
@@ -309,9 +309,10 @@ def test_where_todos_and_prompts_are_not_kept_the_logs_are_pointed_to(turnlog, t
     there = ("--home", home.path)
     code, out, _ = turnlog("todos", *there, "--since", "7d", COLUMNS="300")
     assert code == 1
-    assert "hint: no home here has todos/ or tasks/; turnlog query tools --tool" in out
+    assert "hint: no home has todos/ or tasks/; to list the calls in the logs" in out
+    assert "turnlog query tools --tool" in out
     assert turnlog("query", "tools", "--tool", "^Todo|^Task", *there)[0] == 1
     code, out, _ = turnlog("prompts", *there, "--since", "7d", COLUMNS="300")
     assert code == 1
-    assert "hint: no home here has a history.jsonl; turnlog show SESSION --prompts" in out
+    assert "hint: no home has a history.jsonl; turnlog show SESSION --prompts" in out
     assert turnlog("show", ID, "--prompts", *there)[0] == 0

@@ -185,7 +185,7 @@ def test_refresh_says_that_it_cannot(run):
 def test_refresh_need_not_write_what_has_not_changed(run, home):
     (told,) = run("refresh", sealed=False)[1].splitlines()
     logs = told.partition(";")[0].partition(" logs")[0]
-    assert run("refresh") == (0, f"{logs} logs; nothing new.\n", "")
+    assert run("refresh") == (0, f"{logs} logs; nothing new\n", "")
     code, out, err = run("refresh", "--json")
     assert (code, json.loads(out)["logs"], err) == (0, int(logs), "")
     assert run("refresh", "--rebuild")[0] == 3
