@@ -88,7 +88,7 @@ def folded(key, log):
     summary = None
     for entry in log:
         try:
-            summary = sdk.fold_session_summary(summary, key.said(), [entry])
+            summary = sdk.fold_session_summary(summary, key.as_dict(), [entry])
         except Exception:
             continue
     return summary["data"] if summary else {}
@@ -96,9 +96,9 @@ def folded(key, log):
 
 async def compare(store, model):
     for key in (Key(*each) for each in _all_keys()):
-        assert await store.load(key.said()) == model.logs.get(key), key
+        assert await store.load(key.as_dict()) == model.logs.get(key), key
         if key.subpath is None:
-            assert sorted(await store.list_subkeys(key.said())) == model.subkeys(key)
+            assert sorted(await store.list_subkeys(key.as_dict())) == model.subkeys(key)
     for project in PROJECTS:
         listed = {each["session_id"]: each["mtime"] for each in await store.list_sessions(project)}
         assert sorted(listed) == model.sessions(project)
@@ -117,7 +117,7 @@ def cut_short(root, key, batch, part):
     """Do what a killed append leaves: some of its bytes; give the entries that stand whole."""
     data = b"".join(json.dumps(entry).encode() + b"\n" for entry in batch)
     cut = int(len(data) * part)
-    log = log_of(root, key.said()) if key.subpath != ".." else None
+    log = log_of(root, key.as_dict()) if key.subpath != ".." else None
     if log is None or not log.exists():
         return []
     with log.open("ab") as file:
@@ -141,7 +141,7 @@ async def play(root, script):
             key, batch = told
             for _ in range(1 if name == "append" else 3):
                 again = [each for each in batch if each.get("uuid")] if name == "retry" else batch
-                await store.append(key.said(), again)
+                await store.append(key.as_dict(), again)
                 model.append(key, again)
         elif name == "cut":
             key, batch, part = told
@@ -153,7 +153,7 @@ async def play(root, script):
                     new.setdefault(uuid, entry)
             standing = cut_short(root, key, list(new.values()), part)
             model.append(key, standing)
-            await store.append(key.said(), list(new.values()))
+            await store.append(key.as_dict(), list(new.values()))
             model.append(key, list(new.values()))
         elif name == "reopen":
             store.close()
@@ -163,7 +163,7 @@ async def play(root, script):
         elif name == "list":
             assert len(await store.list_session_summaries(told[0])) == len(model.sessions(told[0]))
         else:
-            await store.delete(told[0].said())
+            await store.delete(told[0].as_dict())
             model.delete(told[0])
     await compare(store, model)
     await compare(TurnlogSessionStore(root), model)

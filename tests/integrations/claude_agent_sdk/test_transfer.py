@@ -421,7 +421,7 @@ def test_a_home_that_is_none_and_a_store_that_is_none(run, store, home, tmp_path
             run(export_sessions, store, nothing, project_key=PROJECT)
     with pytest.raises(UsageError, match="no method append"):
         run(import_sessions, home, object())
-    with pytest.raises(UsageError, match="cannot load"):
+    with pytest.raises(UsageError, match="no method load"):
         run(export_sessions, object(), home, project_key=PROJECT)
 
 

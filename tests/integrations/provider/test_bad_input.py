@@ -185,7 +185,7 @@ def test_a_session_of_another_project(provider, project, tmp_path):
     error = refused(NotFound, provider.get_session_messages, elsewhere, "s-1")
     assert "it is in" in str(error)
     error = refused(UsageError, provider.log_message, elsewhere, HELLO, "s-1")
-    assert "is not one of" in str(error)
+    assert "does not belong to" in str(error)
     assert ask(provider.get_sessions, elsewhere) == []
 
 
