@@ -183,7 +183,7 @@ class World(Home):
             (self.path / place).mkdir(parents=True)
         self.own.mkdir()
         (self.own / "config.toml").write_text(SETTINGS)
-        (self.orchard / "question.sql").write_text("SELECT count(*) AS sessions FROM v_sessions")
+        (self.orchard / "query.sql").write_text("SELECT count(*) AS sessions FROM v_sessions")
         with turnlog.open(self.claude) as store:
             self._write_retry(store)
             with writing(store, MOVED, self.path / "old/app", NOW - timedelta(days=3)) as log:
