@@ -132,7 +132,7 @@ def test_resume_puts_it_back(run, log):
     _, err = run("resume", "1111", code=1)  # No record says where it worked.
     assert f"restored {log}" in err
     assert log.read_bytes() == before
-    assert "put back" not in run("resume", "1111", code=1)[1]
+    assert "restored" not in run("resume", "1111", code=1)[1]
 
 
 @pytest.mark.parametrize("columns", ["80", "200"])
