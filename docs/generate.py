@@ -18,21 +18,26 @@ import msgspec
 from rich.console import Console
 
 from turnlog.api.index import RefreshDocument
-from turnlog.api.keep import InstallDocument, KeepDocument
-from turnlog.api.live import WatchedRow
-from turnlog.api.reading import SessionDocument, ShowDocument
-from turnlog.api.repair import CompactDocument, RepairDocument, UndoDocument
-from turnlog.api.restore import (
+from turnlog.api.keep.copies import InstallDocument, KeepDocument
+from turnlog.api.keep.restore import (
     ArchiveDocument,
     RestorableDocument,
     RestoreDocument,
     UnarchiveDocument,
     VerifyDocument,
 )
-from turnlog.api.resume import ResumeDocument
-from turnlog.api.side_files import FilesDocument, PlansDocument, PromptsDocument, TodosDocument
-from turnlog.api.trash import DeleteDocument, TrashDocument
-from turnlog.api.writing import ConvertDocument, ForkDocument, LabelsDocument
+from turnlog.api.keep.trash import DeleteDocument, TrashDocument
+from turnlog.api.live import WatchedRow
+from turnlog.api.repair import CompactDocument, RepairDocument, UndoDocument
+from turnlog.api.sessions.reading import SessionDocument, ShowDocument
+from turnlog.api.sessions.resume import ResumeDocument
+from turnlog.api.sessions.side_files import (
+    FilesDocument,
+    PlansDocument,
+    PromptsDocument,
+    TodosDocument,
+)
+from turnlog.api.sessions.writing import ConvertDocument, ForkDocument, LabelsDocument
 from turnlog.catalog.indexed_sessions import SessionCatalog
 from turnlog.catalog.projects import ProjectCatalog
 from turnlog.catalog.sessions import SessionList

@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from turnlog.api.health import Health as Health
     from turnlog.api.index import RefreshResult as RefreshResult
     from turnlog.api.insights import Insights as Insights
-    from turnlog.api.keep import KeepRun as KeepRun
+    from turnlog.api.keep.copies import KeepRun as KeepRun
+    from turnlog.api.keep.restore import Archived as Archived
+    from turnlog.api.keep.restore import Restored as Restored
+    from turnlog.api.keep.restore import Unarchived as Unarchived
+    from turnlog.api.keep.trash import Deletion as Deletion
+    from turnlog.api.keep.trash import RetentionReport as RetentionReport
     from turnlog.api.query import QueryDocument as QueryDocument
     from turnlog.api.query import SqlDocument as SqlDocument
-    from turnlog.api.restore import Archived as Archived
-    from turnlog.api.restore import Restored as Restored
-    from turnlog.api.restore import Unarchived as Unarchived
     from turnlog.api.search import Hit as Hit
     from turnlog.api.search import SearchDocument as SearchDocument
-    from turnlog.api.session import KeptSession as KeptSession
-    from turnlog.api.sessions import IndexedSession as IndexedSession
-    from turnlog.api.sessions import SessionRow as SessionRow
+    from turnlog.api.sessions.kept_session import KeptSession as KeptSession
+    from turnlog.api.sessions.lists import IndexedSession as IndexedSession
+    from turnlog.api.sessions.lists import SessionRow as SessionRow
     from turnlog.api.store import Store as Store
     from turnlog.api.store import open as open  # noqa: A004
-    from turnlog.api.trash import Deletion as Deletion
-    from turnlog.api.trash import RetentionReport as RetentionReport
     from turnlog.errors import AmbiguousSession as AmbiguousSession
     from turnlog.errors import BrokenCopy as BrokenCopy
     from turnlog.errors import BrokenIndex as BrokenIndex
@@ -159,12 +159,12 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "turnlog.api.health": ("Health",),
     "turnlog.api.index": ("RefreshResult",),
     "turnlog.api.insights": ("Insights",),
-    "turnlog.api.keep": ("KeepRun",),
+    "turnlog.api.keep.copies": ("KeepRun",),
     "turnlog.api.query": (
         "QueryDocument",
         "SqlDocument",
     ),
-    "turnlog.api.restore": (
+    "turnlog.api.keep.restore": (
         "Archived",
         "Restored",
         "Unarchived",
@@ -173,8 +173,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Hit",
         "SearchDocument",
     ),
-    "turnlog.api.session": ("KeptSession",),
-    "turnlog.api.sessions": (
+    "turnlog.api.sessions.kept_session": ("KeptSession",),
+    "turnlog.api.sessions.lists": (
         "IndexedSession",
         "SessionRow",
     ),
@@ -182,7 +182,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Store",
         "open",
     ),
-    "turnlog.api.trash": (
+    "turnlog.api.keep.trash": (
         "Deletion",
         "RetentionReport",
     ),

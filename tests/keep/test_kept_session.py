@@ -7,7 +7,7 @@ import pytest
 
 from keep.archive.archives import MAIN, copied, flat_store, small_home, there
 from keep.orchard_store import ID, put, said
-from turnlog.api.session import KeptSession
+from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.api.store import Store, open_store
 from turnlog.catalog.indexed_sessions import list_indexed
 from turnlog.catalog.sessions import list_sessions

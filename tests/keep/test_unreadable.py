@@ -10,7 +10,7 @@ import pytest
 
 from keep.orchard_store import ID, KEY, OTHER, belongings, files, in_trash, make, put, said
 from keep.permissions import permissions_count
-from turnlog.api.session import KeptSession
+from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.errors import AmbiguousSession, TurnlogError, UnreadableHome
 from turnlog.formats import Home
 from turnlog.formats.flat.registry import reindex

@@ -11,7 +11,7 @@ from pathlib import Path
 from turnlog.api.arguments import Period
 from turnlog.api.homes import Home, Problem
 from turnlog.api.index import Index
-from turnlog.api.sessions import list_indexed
+from turnlog.api.sessions.lists import list_indexed
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.export.conversation import ConversationOptions, ThreadName
 from turnlog.export.exporter import Shape, exported

@@ -27,7 +27,7 @@ from turnlog.api.arguments import (
     resolve_scope,
     resolve_session_id,
 )
-from turnlog.api.session import KeptSession
+from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import (
     Home,
@@ -64,12 +64,12 @@ if TYPE_CHECKING:  # Imported on use: most programs need few of them.
     from turnlog.api.health import Health
     from turnlog.api.index import Index, RefreshResult
     from turnlog.api.insights import Insights
-    from turnlog.api.keep import KeepRun
+    from turnlog.api.keep.copies import KeepRun
+    from turnlog.api.keep.restore import Archived, Restored, Unarchived
+    from turnlog.api.keep.trash import Deletion, RetentionReport
     from turnlog.api.query import Parameters, QueryDocument, SqlDocument
-    from turnlog.api.restore import Archived, Restored, Unarchived
     from turnlog.api.search import SearchDocument
-    from turnlog.api.sessions import IndexedSession, SessionRow, SessionSort
-    from turnlog.api.trash import Deletion, RetentionReport
+    from turnlog.api.sessions.lists import IndexedSession, SessionRow, SessionSort
     from turnlog.export.exporter import Shape
     from turnlog.records.dates import Weekday
     from turnlog.sessions.reading.follow import FollowedItem
@@ -105,7 +105,7 @@ class Store(Closing):
         *project* limits them to that directory and below. *archived* lists archived sessions
         instead, None both. ``find_sessions`` has more filters.
         """
-        from turnlog.api.sessions import list_sessions
+        from turnlog.api.sessions.lists import list_sessions
 
         within = None if project is None else resolve_project(project, self.homes)
         return list_sessions(self.homes, project=within, archived=archived).sessions
@@ -138,7 +138,7 @@ class Store(Closing):
         all if None. The last active one comes first; or *sort* by started, title, records,
         prompts, tokens, subagents, duration or size.
         """
-        from turnlog.api.sessions import list_indexed
+        from turnlog.api.sessions.lists import list_indexed
 
         within = resolve_scope(self.homes, since, until, project)
         with self.index() as index:
@@ -499,7 +499,7 @@ class Store(Closing):
         durability: Durability = "fsync",
     ) -> SessionWriter:
         """Resume the root's last active session in *project*, or create one after *idle*."""
-        from turnlog.api.sessions import list_sessions
+        from turnlog.api.sessions.lists import list_sessions
 
         here, since = expand_path(os.fspath(project)), datetime.now(UTC) - idle
         for row in list_sessions((Home(self.root),), project=here).sessions:
@@ -549,7 +549,7 @@ class Store(Closing):
         """
         if text is not None:
             return self.session(text).keep()
-        from turnlog.api.keep import keep
+        from turnlog.api.keep.copies import keep
 
         return keep(self.homes)
 
@@ -574,7 +574,7 @@ class Store(Closing):
         *only* one part of the session. *partial* leaves out what cannot be read back. *replace*
         renames a log that lacks records of its copy, and puts the copy in its place.
         """
-        from turnlog.api.restore import restore_session
+        from turnlog.api.keep.restore import restore_session
 
         return restore_session(
             self.homes,
@@ -625,7 +625,7 @@ class Store(Closing):
         Raises LogLocked if it is running, and NotFound if there never was such a session.
         ``undelete`` restores it.
         """
-        from turnlog.api.trash import delete
+        from turnlog.api.keep.trash import delete
 
         return delete(self.homes, text)
 
@@ -635,7 +635,7 @@ class Store(Closing):
         A file that exists and differs is never overwritten. If a session was deleted more than
         once, *text* is one of ``deletion.entries``.
         """
-        from turnlog.api.trash import undelete
+        from turnlog.api.keep.trash import undelete
 
         return self.session(undelete(self.homes, text))
 
@@ -644,7 +644,7 @@ class Store(Closing):
 
         If one of them cannot be deleted, because it is running, none is.
         """
-        from turnlog.api.trash import reset
+        from turnlog.api.keep.trash import reset
 
         home = Home(self.root)
         return reset(home, resolve_project(project, (home,)))
@@ -663,7 +663,7 @@ class Store(Closing):
         config.toml sets the policy, which is off unless it is enabled there or *days* are given. If
         it cannot be read, nothing is deleted.
         """
-        from turnlog.api.trash import retain_configured
+        from turnlog.api.keep.trash import retain_configured
 
         own = (Home(self.root),)
         return retain_configured(

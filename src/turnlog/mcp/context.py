@@ -34,7 +34,7 @@ from turnlog.api.background_refresh import BackgroundRefresh
 from turnlog.api.homes import Home, check_session_id, expand_path, is_windows_path, is_within
 from turnlog.api.index import Index, open_fresh
 from turnlog.api.query import projects_in
-from turnlog.api.reading import running_sessions
+from turnlog.api.sessions.reading import running_sessions
 from turnlog.config import SettingProblem
 from turnlog.errors import AmbiguousSession, NotFound, UsageError
 from turnlog.records.dates import MachineZone, moment

@@ -20,8 +20,13 @@ from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
 from turnlog.api.index import TextKind
-from turnlog.api.sessions import RecordPosition, SessionFigures, newest_records, session_figures
-from turnlog.api.side_files import open_todos
+from turnlog.api.sessions.lists import (
+    RecordPosition,
+    SessionFigures,
+    newest_records,
+    session_figures,
+)
+from turnlog.api.sessions.side_files import open_todos
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.mcp.context import LATEST, BoundedIndex, KnownSession, ToolContext
 from turnlog.mcp.pages import bounded

@@ -12,7 +12,7 @@ from msgspec import Struct
 from turnlog.api.arguments import resolve_instant, resolve_project
 from turnlog.api.homes import last_part
 from turnlog.api.live import Live
-from turnlog.api.reading import Session
+from turnlog.api.sessions.reading import Session
 from turnlog.api.store import Store
 from turnlog.errors import UsageError
 from turnlog.export.exporter import known_lines

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import validate
 
 from cli.conftest import DAMAGED, WHOLE, line, prompt
-from turnlog.api.writing import ConvertDocument
+from turnlog.api.sessions.writing import ConvertDocument
 
 
 def files(root):

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import forked
 from sessions.trees import log_of, record
-from turnlog.api.resume import ResumeDocument
+from turnlog.api.sessions.resume import ResumeDocument
 from turnlog.cli.browse.resume import command
 from turnlog.formats import project_key
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from sessions.trees import answer, call, line, log_of, record
-from turnlog.api.reading import ShowDocument
+from turnlog.api.sessions.reading import ShowDocument
 from turnlog.export.conversation import PromptPiece, PromptPieceKind
 from turnlog.export.record_blocks import unwrap
 

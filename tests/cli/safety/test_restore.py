@@ -19,7 +19,7 @@ from keep.orchard_home import (
     parts_of,
     write_files,
 )
-from turnlog.api.restore import RestorableDocument, RestoreDocument
+from turnlog.api.keep.restore import RestorableDocument, RestoreDocument
 from turnlog.formats import key_of
 
 MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"

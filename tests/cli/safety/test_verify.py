@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from keep.orchard_home import ID, PROJECT, SHARED, conversation, parts_of, write_files
-from turnlog.api.restore import VerifyDocument
+from turnlog.api.keep.restore import VerifyDocument
 from turnlog.formats import key_of
 
 MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"

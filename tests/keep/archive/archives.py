@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from keep.orchard_store import ID, KEY, put, said
-from turnlog.api.session import KeptSession
+from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home
 from turnlog.formats.kept_copies import kept_copy, kept_place

@@ -12,7 +12,7 @@ from turnlog.cli.options import home_option, json_option, show_json
 
 if TYPE_CHECKING:
     from turnlog.api.homes import LayoutName
-    from turnlog.api.writing import ConvertDocument, DialectChoice
+    from turnlog.api.sessions.writing import ConvertDocument, DialectChoice
 
 _LAYOUTS = click.Choice([layout.name for layout in FORMATS])
 _SHOWN = 3
@@ -68,7 +68,7 @@ def command(
     SESSION is the beginning of a session ID, or "latest".
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.writing import convert_session
+    from turnlog.api.sessions.writing import convert_session
 
     document = convert_session(
         all_homes(homes), name, layout, into, source=source, dialect=dialect, project=project

@@ -45,7 +45,7 @@ def command(
     SESSION is the beginning of a session ID, or "latest".
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.writing import fork_session
+    from turnlog.api.sessions.writing import fork_session
 
     document, dialect = fork_session(all_homes(homes), name, at=at, into=into, layout=layout)
     if as_json:

@@ -16,7 +16,7 @@ from turnlog.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.side_files import (
+    from turnlog.api.sessions.side_files import (
         DiffRow,
         FilesDocument,
         RestoredVersion,
@@ -79,7 +79,7 @@ def command(
     writes files.
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.side_files import TouchedFileRow, file_bytes, session_files
+    from turnlog.api.sessions.side_files import TouchedFileRow, file_bytes, session_files
 
     _check(path, ats, diff=diff, into=into, raw=raw, is_table=as_json or as_csv)
     places = all_homes(homes)

@@ -22,7 +22,7 @@ from turnlog.cli.terminal.console import (
 from turnlog.pricing.money import shown
 
 if TYPE_CHECKING:
-    from turnlog.api.reading import QueuedRow, SessionDocument
+    from turnlog.api.sessions.reading import QueuedRow, SessionDocument
 
 
 @click.command(
@@ -42,7 +42,7 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool) -> int:
     SESSION is the start of a session id, or "latest".
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.reading import describe_session
+    from turnlog.api.sessions.reading import describe_session
 
     document = describe_session(all_homes(homes), name)
     if as_json:

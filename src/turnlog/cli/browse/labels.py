@@ -10,7 +10,7 @@ from turnlog.cli.options import home_option, json_option, show_json
 from turnlog.cli.terminal.console import console, safe
 
 if TYPE_CHECKING:
-    from turnlog.api.writing import LabelsDocument
+    from turnlog.api.sessions.writing import LabelsDocument
 
 
 @click.command(
@@ -76,7 +76,7 @@ def pin_command(name: str, homes: tuple[str, ...], *, as_json: bool, off: bool) 
 
 def _label(name: str, homes: tuple[str, ...], **labels: Any) -> LabelsDocument:
     from turnlog.api.homes import all_homes
-    from turnlog.api.writing import label_session
+    from turnlog.api.sessions.writing import label_session
 
     return label_session(all_homes(homes), name, **labels)
 

@@ -20,7 +20,7 @@ from turnlog.cli.terminal.empty_results import print_nothing_found
 from turnlog.cli.terminal.output import show_data, show_more, show_table
 
 if TYPE_CHECKING:
-    from turnlog.api.side_files import PlanRow, PlansDocument
+    from turnlog.api.sessions.side_files import PlanRow, PlansDocument
 
 
 @click.command(
@@ -58,7 +58,7 @@ def command(
     and --until filter by a plan's last change.
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.side_files import PlanRow, find_plan, list_plans
+    from turnlog.api.sessions.side_files import PlanRow, find_plan, list_plans
     from turnlog.errors import UsageError
 
     if name is None and digest is not None:

@@ -22,7 +22,7 @@ from turnlog.cli.terminal.output import show_data, show_more
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.api.sessions import ProjectCatalog, ProjectRow, ProjectSort
+    from turnlog.api.sessions.lists import ProjectCatalog, ProjectRow, ProjectSort
 
 # Repeated here so that --help imports nothing slow; a test compares them with the API's.
 SORTS: Final = (
@@ -68,7 +68,7 @@ def command(
     subagents. For costs, and for exact periods, use turnlog cost project.
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.sessions import ProjectRow, list_projects
+    from turnlog.api.sessions.lists import ProjectRow, list_projects
 
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         listed = list_projects(
@@ -145,7 +145,7 @@ def _show(
 
 
 def _cells(row: ProjectRow, now: datetime) -> dict[str, str]:
-    from turnlog.api.sessions import short_model
+    from turnlog.api.sessions.lists import short_model
 
     return {
         "sessions": f"{row.sessions:,}",

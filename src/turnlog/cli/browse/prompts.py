@@ -22,7 +22,7 @@ from turnlog.cli.terminal.output import show_data, show_more
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from turnlog.api.side_files import PromptsDocument
+    from turnlog.api.sessions.side_files import PromptsDocument
 
 
 @click.command(
@@ -55,7 +55,7 @@ def command(
 ) -> int:
     """List typed prompts, newest first, from the agent's history file."""
     from turnlog.api.homes import all_homes
-    from turnlog.api.side_files import PromptRow, list_prompts
+    from turnlog.api.sessions.side_files import PromptRow, list_prompts
 
     document = list_prompts(all_homes(homes), text, limit=limit, offset=offset, **filters)
     if not show_data(document, PromptRow, document.prompts, as_json=as_json, as_csv=as_csv):

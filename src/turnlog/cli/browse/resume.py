@@ -19,7 +19,7 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.resume import RecentSession, RecentSessions, Resumption
+    from turnlog.api.sessions.resume import RecentSession, RecentSessions, Resumption
 
 
 @click.command(
@@ -54,7 +54,7 @@ def command(
     if run and as_json:
         raise click.UsageError("--run and --json are mutually exclusive")
     from turnlog.api.homes import all_homes
-    from turnlog.api.resume import ResumeDocument, bring_back, recent_sessions, resumption
+    from turnlog.api.sessions.resume import ResumeDocument, bring_back, recent_sessions, resumption
 
     places = all_homes(homes)
     if name is None:

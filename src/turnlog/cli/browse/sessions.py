@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.api.homes import Problem
-    from turnlog.api.sessions import (
+    from turnlog.api.sessions.lists import (
         IndexedSession,
         SessionCatalog,
         SessionList,
@@ -108,7 +108,7 @@ def command(
     known only if there is an index.
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.sessions import SessionRow, list_indexed, list_sessions, unknown_names
+    from turnlog.api.sessions.lists import SessionRow, list_indexed, list_sessions, unknown_names
 
     listed: SessionList | SessionCatalog
     problems: list[Problem] = []
@@ -283,7 +283,7 @@ def _lasted(row: Any) -> str:
 
 def short_models(models: list[str]) -> str:
     """Return the short name of the last of *models*, and how many others there are."""
-    from turnlog.api.sessions import short_model
+    from turnlog.api.sessions.lists import short_model
 
     if not models:
         return ""

@@ -14,7 +14,7 @@ from turnlog.cli.terminal.console import console, counted, safe, when
 
 if TYPE_CHECKING:
     from turnlog.api.homes import Home
-    from turnlog.api.reading import (
+    from turnlog.api.sessions.reading import (
         BranchRow,
         RecordFilter,
         SessionSelection,
@@ -110,7 +110,7 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     """
     _check(options)
     from turnlog.api.homes import all_homes
-    from turnlog.api.reading import branches_document, choose, document_of, find_readable
+    from turnlog.api.sessions.reading import branches_document, choose, document_of, find_readable
 
     places = all_homes(homes)
     session = find_readable(places, name)
@@ -155,14 +155,14 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _show_options(options: dict[str, Any]) -> ShowOptions:
-    from turnlog.api.reading import ShowOptions
+    from turnlog.api.sessions.reading import ShowOptions
 
     names = ("thread", "context", "at", "depth", "last", "span", "prompts")
     return ShowOptions(**{name: options[name] for name in names}, only=_filter(options))
 
 
 def _filter(options: dict[str, Any]) -> RecordFilter:
-    from turnlog.api.reading import filters
+    from turnlog.api.sessions.reading import filters
     from turnlog.records.meaning import Author
 
     only = filters.EVERYTHING
@@ -180,7 +180,7 @@ def _filter(options: dict[str, Any]) -> RecordFilter:
 
 
 def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
-    from turnlog.api.reading import is_being_written, subagents_by_call
+    from turnlog.api.sessions.reading import is_being_written, subagents_by_call
     from turnlog.cli.views.session import Transcript
 
     out, session = console(), view.session

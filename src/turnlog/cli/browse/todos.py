@@ -20,7 +20,7 @@ from turnlog.cli.terminal.empty_results import has_any, print_nothing_found
 from turnlog.cli.terminal.output import note_truncation, show_csv_cells, show_more
 
 if TYPE_CHECKING:
-    from turnlog.api.side_files import TodosDocument
+    from turnlog.api.sessions.side_files import TodosDocument
 
 _MARKS = {"completed": "[green]✓[/]", "in_progress": "[yellow]▸[/]"}
 
@@ -51,7 +51,7 @@ def command(
     change of a list; tasks have no timestamps and are left out then.
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.side_files import list_todos
+    from turnlog.api.sessions.side_files import list_todos
 
     document = list_todos(all_homes(homes), name, **options)
     if as_json:

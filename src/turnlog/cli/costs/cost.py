@@ -299,7 +299,7 @@ class _Reports(NamedTuple):
             _show_rest(out, left)
             return
         from turnlog.api.costs import Period
-        from turnlog.api.sessions import no_such_model
+        from turnlog.api.sessions.lists import no_such_model
 
         filters = dict(self.options)
         if filters["model"] is not None:

@@ -210,8 +210,8 @@ class ResumeBox(ModalScreen[None]):
 
     def _look(self) -> None:
         """Find the command in the background: it may have to read a long log."""
-        from turnlog.api.reading import Session
-        from turnlog.api.resume import resumption
+        from turnlog.api.sessions.reading import Session
+        from turnlog.api.sessions.resume import resumption
 
         try:
             plan = resumption(Session.find(self._homes, self._session.id))

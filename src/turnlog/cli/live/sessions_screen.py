@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 from turnlog.api.costs import BlockRow
 from turnlog.api.homes import last_part
 from turnlog.api.live import ASKED_FOR, Doing, LiveNews, LiveSession, urgency
-from turnlog.api.sessions import Keeping
+from turnlog.api.sessions.lists import Keeping
 from turnlog.cli.live.entries import Line, Piece, clock, fit, justified, seconds, wrapped
 from turnlog.cli.terminal.console import age, counted, short_count
 from turnlog.pricing.money import shown

@@ -244,7 +244,7 @@ def _line(finding: LocatedFinding) -> str:
 
 def _offer_keeping(out: Console, names: tuple[str, ...]) -> None:
     """Print a hint if Claude Code will delete logs that are not kept."""
-    from turnlog.api.keep import unkept
+    from turnlog.api.keep.copies import unkept
     from turnlog.cli.terminal.console import counted, safe
 
     found = unkept(names, _WITHIN_DAYS)

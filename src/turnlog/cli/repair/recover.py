@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.api.repair import Recovery, UndoneRecovery
-    from turnlog.api.sessions import SessionRow
+    from turnlog.api.sessions.lists import SessionRow
 
 
 @click.command(
@@ -68,7 +68,7 @@ def command(
 
 def _list(rows: list[SessionRow], *, as_json: bool) -> int:
     if as_json:
-        from turnlog.api.sessions import SessionList
+        from turnlog.api.sessions.lists import SessionList
 
         show_json(SessionList(sessions=rows, next=None, total=len(rows)))
         return 1 if rows else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from turnlog.api.homes import all_homes
-from turnlog.api.restore import Refused, archive_sessions, unarchive_sessions
+from turnlog.api.keep.restore import Refused, archive_sessions, unarchive_sessions
 from turnlog.cli.hints import hint_of
 from turnlog.cli.options import home_option, json_option, show_json
 from turnlog.cli.terminal.console import console, counted, safe, short_path, size

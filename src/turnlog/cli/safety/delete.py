@@ -11,7 +11,7 @@ from turnlog.cli.options import home_option, json_option, show_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.trash import Deletion
+    from turnlog.api.keep.trash import Deletion
 
 
 @click.command(
@@ -35,7 +35,7 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool) ->
     SESSION is the beginning of a session ID, or "latest".
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.trash import DeleteDocument, delete
+    from turnlog.api.keep.trash import DeleteDocument, delete
     from turnlog.cli.terminal.console import console
 
     found = all_homes(homes)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.api.homes import Home
-    from turnlog.api.keep import Deed, HomeStatus, Installed, KeepRun, KeepStatus, Step
+    from turnlog.api.keep.copies import Deed, HomeStatus, Installed, KeepRun, KeepStatus, Step
     from turnlog.errors import LogError
 
 _HOOK_LIMIT_BYTES = 1024 * 1024
@@ -111,7 +111,7 @@ def _check_options(what: str | None, options: dict[str, Any]) -> None:
 
 
 def _keep(homes: tuple[Home, ...], session: str | None, *, quiet: bool, as_json: bool) -> int:
-    from turnlog.api.keep import keep, keep_document
+    from turnlog.api.keep.copies import keep, keep_document
     from turnlog.cli.terminal.progress import bar
 
     began = time.monotonic()
@@ -175,7 +175,7 @@ def _summary(run: KeepRun) -> str:
 def _watch(homes: tuple[Home, ...], poll: float | None, *, quiet: bool, as_json: bool) -> int:
     import threading
 
-    from turnlog.api.keep import watch
+    from turnlog.api.keep.copies import watch
     from turnlog.cli.terminal.progress import bar
 
     stop = threading.Event()
@@ -218,7 +218,7 @@ class _WatchReporter:
             if not self._quiet and (run.copied or new or is_first):
                 import msgspec
 
-                from turnlog.api.keep import keep_document
+                from turnlog.api.keep.copies import keep_document
 
                 data = msgspec.json.encode(keep_document(run))
                 sys.stdout.buffer.write(inert_json(data) + b"\n")
@@ -262,7 +262,7 @@ def _keep_from_hook() -> int:
     """
     if sys.stdin.isatty():
         raise click.UsageError("--hook reads the input of a Claude Code hook from stdin")
-    from turnlog.api.keep import keep_ended_session
+    from turnlog.api.keep.copies import keep_ended_session
 
     data = sys.stdin.buffer.read(_HOOK_LIMIT_BYTES)
     if not hasattr(os, "fork"):
@@ -284,7 +284,7 @@ def _keep_from_hook() -> int:
 
 
 def _install(homes: tuple[str, ...], *, is_confirmed: bool, as_json: bool) -> int:
-    from turnlog.api.keep import install_steps, passing_place, program
+    from turnlog.api.keep.copies import install_steps, passing_place, program
 
     steps = install_steps(homes)
     if as_json:
@@ -300,7 +300,7 @@ def _install(homes: tuple[str, ...], *, is_confirmed: bool, as_json: bool) -> in
 
 
 def _uninstall(homes: tuple[str, ...], *, is_confirmed: bool, as_json: bool) -> int:
-    from turnlog.api.keep import uninstall_steps
+    from turnlog.api.keep.copies import uninstall_steps
 
     steps = uninstall_steps(homes)
     if as_json:
@@ -317,7 +317,7 @@ def _uninstall(homes: tuple[str, ...], *, is_confirmed: bool, as_json: bool) -> 
 
 
 def _apply(out: Console, steps: list[Step], question: str, *, is_confirmed: bool, done: str) -> int:
-    from turnlog.api.keep import apply_steps
+    from turnlog.api.keep.copies import apply_steps
 
     is_refused = any(step.state == "refused" for step in steps)
     if not any(step.deeds for step in steps):
@@ -336,7 +336,7 @@ def _apply(out: Console, steps: list[Step], question: str, *, is_confirmed: bool
 
 
 def _apply_with_json(steps: list[Step], *, is_confirmed: bool) -> int:
-    from turnlog.api.keep import apply_steps, install_document
+    from turnlog.api.keep.copies import apply_steps, install_document
 
     if is_confirmed:
         apply_steps(steps)
@@ -369,7 +369,7 @@ def _show_steps(out: Console, steps: list[Step], unchanged: str) -> None:
 
 
 def _show_change(out: Console, change: Deed) -> None:
-    from turnlog.api.keep import Remove, Write
+    from turnlog.api.keep.copies import Remove, Write
     from turnlog.cli.terminal.console import safe, short_path
 
     if isinstance(change, Remove):
@@ -388,7 +388,7 @@ def _show_change(out: Console, change: Deed) -> None:
 
 def _status(homes: tuple[str, ...], *, as_json: bool) -> int:
     """Print what is kept; return 1 if something is lost, or will be."""
-    from turnlog.api.keep import keep_status
+    from turnlog.api.keep.copies import keep_status
 
     now = datetime.now(UTC)
     status = keep_status(homes, now=now)
@@ -475,7 +475,7 @@ def _ago(now: datetime, then: datetime) -> str:
 
 
 def _cleanup_lines(status: KeepStatus) -> list[str]:
-    from turnlog.api.keep import LossCount
+    from turnlog.api.keep.copies import LossCount
     from turnlog.cli.terminal.console import counted
 
     periods = sorted({home.cleanup_days for home in status.homes if home.cleanup_days is not None})

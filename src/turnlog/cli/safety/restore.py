@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.api.restore import (
+from turnlog.api.keep.restore import (
     KeptSelection,
     RestorableRow,
     Restored,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from turnlog.api.homes import Home
-    from turnlog.api.trash import ExpiredSession, Orphan, RetentionReport
+    from turnlog.api.keep.trash import ExpiredSession, Orphan, RetentionReport
 
 _SHOWN = 20
 _NAMED = 3
@@ -83,7 +83,7 @@ def command(
     last hour are skipped. Kept copies stay; turnlog delete removes them as well.
     """
     from turnlog.api.homes import Home, all_homes, turnlog_home
-    from turnlog.api.trash import ExpiredSession, homes_to_retain, retain_configured
+    from turnlog.api.keep.trash import ExpiredSession, homes_to_retain, retain_configured
 
     own = turnlog_home()
     named = homes_to_retain(homes)

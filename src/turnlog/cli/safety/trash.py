@@ -20,7 +20,7 @@ from turnlog.cli.options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from turnlog.api.trash import TrashDocument, TrashRow
+    from turnlog.api.keep.trash import TrashDocument, TrashRow
 
 Action = Literal["list", "restore", "empty"]
 
@@ -73,7 +73,7 @@ def command(
     Emptying deletes only sessions whose grace period is over: 30 days, or grace_days under
     [retention] in config.toml.
     """
-    from turnlog.api.trash import TrashRow, find_trashed
+    from turnlog.api.keep.trash import TrashRow, find_trashed
 
     _check_options(action, name, as_csv=as_csv, is_all=is_all, write=write)
     selection = find_trashed(homes, name=name, since=since, until=until)
@@ -142,7 +142,7 @@ def _show(document: TrashDocument, action: Action, nothing: str) -> None:
 
 def _table(rows: list[TrashRow], width: int) -> Table:
     from turnlog.api.homes import all_homes
-    from turnlog.api.trash import ORPHANED
+    from turnlog.api.keep.trash import ORPHANED
     from turnlog.cli.terminal.console import age, at_most, day, safe, short_path, size, titled
     from turnlog.cli.terminal.output import fixed_table
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.api.restore import (
+from turnlog.api.keep.restore import (
     HomeVerifyReport,
     Parity,
     VerifyDocument,

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from turnlog.api.reading import Gap, Node
+from turnlog.api.sessions.reading import Gap, Node
 from turnlog.cli.terminal.console import at_most, counted, safe, when
 from turnlog.export.conversation import (
     Answer,
@@ -37,7 +37,7 @@ from turnlog.text import inert, inert_line
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from turnlog.api.reading import Subagent
+    from turnlog.api.sessions.reading import Subagent
 
 Pair = tuple[Node | None, Record]
 ReadSubagent = Callable[["Subagent"], Iterable[Pair]]

@@ -30,7 +30,7 @@ from uuid import UUID, uuid5
 
 from anyio.to_thread import run_sync
 
-from turnlog.api.session import KeptSession
+from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.api.store import Store, open_store
 from turnlog.api.threads import run_in_thread
 from turnlog.errors import ClosedLog, NotFound, UsageError

@@ -23,7 +23,7 @@ from typing import Any, Final, Self, Unpack, get_args
 from msgspec.structs import replace
 
 from turnlog.api.costs import TRACED, Ledger, Period, Question, Unit, ledger, open_source
-from turnlog.api.sessions import SessionRow
+from turnlog.api.sessions.lists import SessionRow
 from turnlog.api.store import Store
 from turnlog.api.threads import run_in_thread
 from turnlog.errors import UsageError

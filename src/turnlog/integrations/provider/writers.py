@@ -24,8 +24,8 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from turnlog.api.session import KeptSession
-from turnlog.api.sessions import SessionRow, list_sessions
+from turnlog.api.sessions.kept_session import KeptSession
+from turnlog.api.sessions.lists import SessionRow, list_sessions
 from turnlog.errors import LogError, NotFound, TurnlogError, UsageError
 from turnlog.formats import (
     Home,

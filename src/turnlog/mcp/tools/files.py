@@ -12,7 +12,7 @@ from pydantic import Field
 
 from turnlog.api.index import SUBAGENT, Index, microseconds
 from turnlog.api.query import FileAccess, file_access, projects_in
-from turnlog.api.side_files import (
+from turnlog.api.sessions.side_files import (
     FileTraces,
     SessionFiles,
     TouchedFile,

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Struct
 from pydantic import Field
 
-from turnlog.api.sessions import newest_records, placed_record, session_figures
+from turnlog.api.sessions.lists import newest_records, placed_record, session_figures
 from turnlog.mcp.context import LARGEST_RECORD_BYTES, BoundedIndex, KnownSession, ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.session_flow import find_record

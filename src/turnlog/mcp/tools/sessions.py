@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from pydantic import Field
 
-from turnlog.api.sessions import IndexedSession, SessionSort, list_indexed
+from turnlog.api.sessions.lists import IndexedSession, SessionSort, list_indexed
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.tool import Limit, PageStart, Project, Since, Tool, Until

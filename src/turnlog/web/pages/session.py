@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final, cast
 
-from turnlog.api.reading import Session
+from turnlog.api.sessions.reading import Session
 from turnlog.errors import NotFound
 from turnlog.export.conversation import ConversationOptions, ThreadName
 from turnlog.export.conversation_builder import read_conversation

@@ -9,7 +9,7 @@ from typing import Final, cast
 from turnlog.api.costs import IndexSource, Question, cost
 from turnlog.api.index import Index
 from turnlog.api.insights import Attention, Overview, overview
-from turnlog.api.sessions import IndexedSession, SessionSort, list_indexed, list_projects
+from turnlog.api.sessions.lists import IndexedSession, SessionSort, list_indexed, list_projects
 from turnlog.export.html.charts import count, counted, short
 from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, element

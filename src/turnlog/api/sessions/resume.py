@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnlog.api.homes import Home
-from turnlog.api.session import KeptSession
+from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.catalog.recent import RecentSession, RecentSessions, recent_sessions
 from turnlog.formats import Format
 from turnlog.formats.claude_code.format import CLAUDE_CODE

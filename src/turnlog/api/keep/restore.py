@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct, field
 
 from turnlog.api.homes import Home, UnreadFile, all_homes, unread_files
-from turnlog.api.session import KeptSession
+from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.errors import StorageFull, TurnlogError, UsageError
 from turnlog.keep.archive.archive import Archived, Unarchived
 from turnlog.keep.catalog import kept_homes

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from turnlog.api.arguments import resolve_session_id
 from turnlog.api.homes import Home, Problem
-from turnlog.api.sessions import sessions_in
+from turnlog.api.sessions.lists import sessions_in
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import side_files
 from turnlog.formats.walk import DirectoryWalk

@@ -1,0 +1,1 @@
+"""Keep copies of sessions, verify and restore them; trash and retention."""
