@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from turnlog.pricing.cost import Prices as Prices
     from turnlog.pricing.cost import cost as cost
     from turnlog.pricing.cost import load_prices as load_prices
-    from turnlog.pricing.rates import Unpriced as Unpriced
+    from turnlog.pricing.money import Unpriced as Unpriced
     from turnlog.records.codec import Envelope as Envelope
     from turnlog.records.codec import decode as decode
     from turnlog.records.codec import decode_envelope as decode_envelope
@@ -215,7 +215,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "cost",
         "load_prices",
     ),
-    "turnlog.pricing.rates": ("Unpriced",),
+    "turnlog.pricing.money": ("Unpriced",),
     "turnlog.records.codec": (
         "Envelope",
         "decode",

@@ -83,11 +83,11 @@ def load_config(directory: str | os.PathLike[str]) -> Config:
     path = Path(directory) / FILE_NAME
     try:
         text = _read(path)
-        settings: dict[str, Any] = {}
-        if text is not None:
-            import tomllib  # noqa: PLC0415 - Most have no settings, and it takes its time.
+        if text is None:
+            return Config(path)
+        import tomllib  # noqa: PLC0415 - Most have no settings, and it takes its time.
 
-            settings = tomllib.loads(text)
+        settings = tomllib.loads(text)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return Config(path, problems=(SettingProblem(FILE_NAME, why),))

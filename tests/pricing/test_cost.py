@@ -15,8 +15,7 @@ from records.answers import MODEL, answer, usage
 from strategies import json_values, to_line
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import Bill, cost
-from turnlog.pricing.money import attodollars, shown, total_usd
-from turnlog.pricing.rates import Unpriced
+from turnlog.pricing.money import Unpriced, attodollars, shown, total_usd
 from turnlog.records.codec import decode
 from turnlog.records.responses import Responses, RunningTotals
 from turnlog.records.usage import CacheWrites, Counters, ServerTools, Usage

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from strategies import json_values
 from turnlog.pricing.cost import Prices
+from turnlog.pricing.money import Unpriced
 from turnlog.pricing.overrides import overrides_from
-from turnlog.pricing.rates import Unpriced
 
 MILLION = {"input_tokens": 1_000_000}
 WINTER, SUMMER = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 7))

@@ -24,7 +24,7 @@ from turnlog.catalog.period import Period
 from turnlog.costs.ledger import Figures, SkippedDocument, figures_of, skipped_of, sum_of
 from turnlog.costs.usage import UsageScan, UsageSource
 from turnlog.pricing.cost import Bill, Mode, Prices
-from turnlog.pricing.rates import Unpriced
+from turnlog.pricing.money import Unpriced
 from turnlog.records.responses import Response
 
 LENGTH: Final = timedelta(hours=5)

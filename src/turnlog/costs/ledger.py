@@ -22,8 +22,7 @@ from turnlog.costs.usage import TracedResponse, UsageScan, UsageSource
 from turnlog.errors import UsageError
 from turnlog.index.usage.entries import SkippedUsage
 from turnlog.pricing.cost import Bill, Mode, Prices
-from turnlog.pricing.money import total_usd
-from turnlog.pricing.rates import Unpriced
+from turnlog.pricing.money import Unpriced, total_usd
 from turnlog.records.dates import TIMES, LocalTimes
 from turnlog.records.responses import Response
 from turnlog.records.usage import Counters

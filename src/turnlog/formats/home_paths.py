@@ -193,7 +193,7 @@ def _listed(directory: str) -> list[str]:
 
 
 def _is_kept(home: str, environ: Mapping[str, str]) -> bool:
-    return os.path.isdir(kept_path(home, environ))
+    return os.path.isdir(kept_root(environ)) and os.path.isdir(kept_path(home, environ))
 
 
 def once(homes: Iterator[str]) -> list[str]:

@@ -25,9 +25,8 @@ from turnlog.config import Config, SettingProblem, load_config
 from turnlog.errors import UsageError
 from turnlog.pricing import extras
 from turnlog.pricing.genai import load_table
-from turnlog.pricing.money import attodollars, dollars
+from turnlog.pricing.money import Price, Unpriced, attodollars, dollars
 from turnlog.pricing.overrides import Override, overrides_from
-from turnlog.pricing.rates import Price, Tier, Unpriced
 from turnlog.pricing.table import Table, prices_of
 from turnlog.records.responses import UNKNOWN, Response
 from turnlog.records.usage import Counters, Usage, count_of, counters_of
@@ -36,6 +35,12 @@ Mode = Literal["auto", "calculate", "recorded"]
 MODES: Final[tuple[Mode, ...]] = ("auto", "calculate", "recorded")
 NOT_RECORDED: Final = "no cost was recorded"
 """Why a response has no cost when only recorded costs count."""
+
+# Names for the standard terms. Capacity of the priority tier is bought beforehand; its tokens are
+# accounted for at the usual prices. https://platform.claude.com/docs/en/api/service-tiers
+_STANDARD_SPEEDS: Final = {None, "", "standard"}
+_STANDARD_TIERS: Final = {None, "", "standard", "default", "auto", "priority"}
+_STANDARD_PLACES: Final = {None, "", "global", "not_available"}
 
 AnyUsage = Usage | Counters | Mapping[str, Any]
 
@@ -46,6 +51,15 @@ class PriceTerms(NamedTuple):
     speed: str | None = None
     service_tier: str | None = None
     inference_geo: str | None = None
+
+
+class PriceFactors(NamedTuple):
+    """How a request's terms change its price. *unknown* is why that cannot be determined."""
+
+    permille: tuple[int, ...] = ()
+    assumed: tuple[str, ...] = ()
+    """Terms without a known price that were treated as standard."""
+    unknown: str = ""
 
 
 class Quote(Struct, frozen=True):
@@ -122,7 +136,13 @@ class Prices:
         quote = self._quotes.get(key)
         if quote is None:
             price = self._find(model, moment, ())
-            quote = _quote(price, terms) if price else Quote(None, reason="no price is known")
+            if price is None:
+                quote = Quote(None, reason="no price is known")
+            else:
+                factors = factors_of(price.model, price.provider, *terms)
+                for permille in factors.permille:
+                    price = price.times(permille)
+                quote = Quote(None if factors.unknown else price, factors.assumed, factors.unknown)
             if price is None or not price.is_by_hour:
                 self._quotes[key] = quote
         return quote
@@ -300,14 +320,31 @@ def _usual_prices() -> Prices:
     return load_prices()
 
 
-def _quote(price: Price, terms: PriceTerms) -> Quote:
-    factors = extras.factors_of(price.model, price.provider, *terms)
-    if factors.unknown:
-        return Quote(None, reason=factors.unknown)
-    for permille in factors.permille:
-        tiers = tuple(Tier(tier.above, tier.rates.times(permille)) for tier in price.tiers)
-        price = replace(price, rates=price.rates.times(permille), tiers=tiers)
-    return Quote(price, factors.assumed)
+def factors_of(
+    model: str,
+    provider: str,
+    speed: str | None,
+    service_tier: str | None,
+    inference_geo: str | None,
+) -> PriceFactors:
+    """Return the price factors of a request's terms for *model*, named as in the table."""
+    permille: list[int] = []
+    assumed: list[str] = []
+    is_anthropic = provider == "anthropic"
+    if speed not in _STANDARD_SPEEDS:
+        factor = extras.FAST.get(model) if is_anthropic and speed == "fast" else None
+        if factor is None:
+            return PriceFactors(unknown=f"no price is known for speed {speed!r}")
+        permille.append(factor)
+    if service_tier == "batch" and is_anthropic:
+        permille.append(extras.BATCH)
+    elif service_tier not in _STANDARD_TIERS:
+        assumed.append(f"service tier {service_tier!r} priced as standard")
+    if inference_geo == "us" and is_anthropic:
+        permille.extend([] if model.startswith(extras.WITHOUT_GEOGRAPHY) else [extras.US_ONLY])
+    elif inference_geo not in _STANDARD_PLACES:
+        assumed.append(f"geography {inference_geo!r} priced as global")
+    return PriceFactors(tuple(permille), tuple(assumed))
 
 
 def _is_for(override: Override, model: str) -> bool:

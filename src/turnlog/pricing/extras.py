@@ -7,10 +7,9 @@ assumed about what other providers charge.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final
 
-from turnlog.pricing.money import rate_per_search
-from turnlog.pricing.rates import Rates, Tier, rates_of
+from turnlog.pricing.money import Rates, Tier, rate_per_search, rates_of
 
 # Web searches cost $10 per thousand with every model.
 # https://platform.claude.com/docs/en/about-claude/pricing, "Web search tool"
@@ -54,49 +53,7 @@ BATCH: Final = 500
 # https://platform.claude.com/docs/en/manage-claude/data-residency
 # https://docs.aws.amazon.com/claude-platform/latest/userguide/data-residency.html
 US_ONLY: Final = 1100
-_WITHOUT_GEOGRAPHY: Final = (
+WITHOUT_GEOGRAPHY: Final = (
     *("claude-2", "claude-3", "claude-v1", "claude-haiku-4-5", "claude-opus-4-0"),
     *("claude-opus-4-1", "claude-opus-4-5", "claude-sonnet-4-0", "claude-sonnet-4-5"),
 )
-
-# Names for the standard terms. Capacity of the priority tier is bought beforehand; its tokens are
-# accounted for at the usual prices. https://platform.claude.com/docs/en/api/service-tiers
-_STANDARD_SPEEDS: Final = {None, "", "standard"}
-_STANDARD_TIERS: Final = {None, "", "standard", "default", "auto", "priority"}
-_STANDARD_PLACES: Final = {None, "", "global", "not_available"}
-
-
-class PriceFactors(NamedTuple):
-    """How a request's terms change its price. *unknown* is why that cannot be determined."""
-
-    permille: tuple[int, ...] = ()
-    assumed: tuple[str, ...] = ()
-    """Terms without a known price that were treated as standard."""
-    unknown: str = ""
-
-
-def factors_of(
-    model: str,
-    provider: str,
-    speed: str | None,
-    service_tier: str | None,
-    inference_geo: str | None,
-) -> PriceFactors:
-    """Return the price factors of a request's terms for *model*, named as in the table."""
-    permille: list[int] = []
-    assumed: list[str] = []
-    is_anthropic = provider == "anthropic"
-    if speed not in _STANDARD_SPEEDS:
-        factor = FAST.get(model) if is_anthropic and speed == "fast" else None
-        if factor is None:
-            return PriceFactors(unknown=f"no price is known for speed {speed!r}")
-        permille.append(factor)
-    if service_tier == "batch" and is_anthropic:
-        permille.append(BATCH)
-    elif service_tier not in _STANDARD_TIERS:
-        assumed.append(f"service tier {service_tier!r} priced as standard")
-    if inference_geo == "us" and is_anthropic:
-        permille.extend([US_ONLY] if not model.startswith(_WITHOUT_GEOGRAPHY) else [])
-    elif inference_geo not in _STANDARD_PLACES:
-        assumed.append(f"geography {inference_geo!r} priced as global")
-    return PriceFactors(tuple(permille), tuple(assumed))

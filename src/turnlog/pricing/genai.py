@@ -20,7 +20,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from turnlog.pricing.rates import WRITE_1H_PERMILLE, Rates, Tier, rates_of
+from turnlog.pricing.money import WRITE_1H_PERMILLE, Rates, Tier, rates_of
 from turnlog.pricing.table import Match, Model, PriceEntry, Provider, Table
 
 FILE_NAME: Final = "prices.json"
@@ -56,21 +56,14 @@ def load_table(directory: str | os.PathLike[str] | None = None) -> Table:
         return compile_table()
     path = Path(directory) / FILE_NAME
     made_from = _fingerprint()
-    table = _read(path, made_from)
-    if table is None:
-        table = compile_table()
-        if made_from and not table.problem:
-            _write(path, made_from, table)
-    return table
-
-
-def _read(path: Path, made_from: str) -> Table | None:
-    try:
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         head, _, body = path.read_bytes().partition(b"\n")
-        expected = _CacheHeader(FORMAT, made_from, crc32(body))
-        return _decode_table(body) if made_from and _decode_head(head) == expected else None
-    except (OSError, ValueError, RecursionError):
-        return None
+        if made_from and _decode_head(head) == _CacheHeader(FORMAT, made_from, crc32(body)):
+            return _decode_table(body)
+    table = compile_table()
+    if made_from and not table.problem:
+        _write(path, made_from, table)
+    return table
 
 
 def _write(path: Path, made_from: str, table: Table) -> None:

@@ -29,8 +29,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from turnlog.config import SettingProblem
-from turnlog.pricing.money import PRICE_DIGITS
-from turnlog.pricing.rates import Rates, Tier, rates_of
+from turnlog.pricing.money import PRICE_DIGITS, Rates, Tier, rates_of
 
 _CACHE: Final = ("cache_write_5m", "cache_write_1h", "cache_read")
 _PRICES: Final = ("input", "output", *_CACHE, "web_search")

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.pricing import extras
-from turnlog.pricing.rates import Price, Rates, Tier
+from turnlog.pricing.money import Price, Rates, Tier
 
 # ["equals", text], ["starts", text], ["any", [match, …]] and so on.
 Match = list[Any]
@@ -123,8 +123,11 @@ def prices_of(provider: Provider, model: Model) -> list[Price]:
     for number, entry in enumerate(model.entries):
         rates, tiers = entry.rates, entry.tiers or long
         if is_claude:  # A search costs the same in a long context.
-            rates = _with_searches(rates)
-            tiers = tuple(Tier(tier.above, _with_searches(tier.rates)) for tier in tiers)
+            search = rates.web_search or extras.SEARCH
+            rates = replace(rates, web_search=search)
+            tiers = tuple(
+                Tier(tier.above, replace(tier.rates, web_search=search)) for tier in tiers
+            )
         prices.append(
             Price(
                 model=model.id,
@@ -139,11 +142,6 @@ def prices_of(provider: Provider, model: Model) -> list[Price]:
             )
         )
     return prices
-
-
-def _with_searches(rates: Rates) -> Rates:
-    """Add the price of a search where the table lacks it for a Claude model."""
-    return rates if rates.web_search else replace(rates, web_search=extras.SEARCH)
 
 
 def _own(name: str) -> tuple[Provider, Model]:

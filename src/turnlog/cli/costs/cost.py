@@ -114,7 +114,7 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     REPORT is hourly, daily, weekly, monthly, session, project, model, subagent, branch, tool,
     blocks or budgets. Days are in local time unless --timezone is given.
     """
-    from turnlog.api.costs import budgets_from
+    from turnlog.api.costs import Budgets, budgets_from
     from turnlog.api.homes import all_homes, turnlog_home
     from turnlog.config import load_config
     from turnlog.pricing.cost import configured_prices
@@ -125,8 +125,11 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     home = turnlog_home()
     config = load_config(home)
     prices, problems = configured_prices(home, config)
-    budgets, budget_problems = budgets_from(config.budgets)
-    print_problems((*problems, *budget_problems))
+    budgets = Budgets()
+    if config.budgets:
+        budgets, budget_problems = budgets_from(config.budgets)
+        problems = (*problems, *budget_problems)
+    print_problems(problems)
     is_traced = question.is_traced
     with open_source(places, prices, no_index=options["no_index"], is_traced=is_traced) as source:
         reports = _Reports(source, prices, question, budgets, datetime.now(UTC), homes, options)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.pricing.cost import Prices
-    from turnlog.pricing.rates import Price, Rates
+    from turnlog.pricing.money import Price, Rates
 
 
 class Amounts(Struct, kw_only=True):
@@ -139,7 +139,7 @@ def _listed(prices: Prices) -> list[str]:
 
 
 def _row(price: Price) -> PriceRow:
-    from turnlog.pricing.extras import factors_of
+    from turnlog.pricing.cost import factors_of
 
     def factor(*terms: str | None) -> str | None:
         permille = factors_of(price.model, price.provider, *terms).permille
