@@ -32,17 +32,27 @@ from msgspec.structs import force_setattr
 
 from turnlog.records.record import Record, SystemInit
 from turnlog.records.usage import Counters
-from turnlog.records.usage_entries import SYNTHETIC, UsageEntry, usage_entries_of
+from turnlog.records.usage_entries import (
+    BEFORE_ALL,
+    SYNTHETIC,
+    Place,
+    UsageEntry,
+    folded,
+    is_same_place,
+    name_of,
+    outweighs,
+    place_of,
+    says_the_same,
+    usage_entries_of,
+)
 
 UNKNOWN: Final = "(unknown)"
 """The model name if no record has one."""
 
 
-Place = tuple[str | None, str | None, str | None, bool, int, str | None]
 Seen = UsageEntry | dict[Place, UsageEntry]
 """All entries of one message: merged into one where they come from the same place."""
 
-BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 AFTER_ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -332,7 +342,7 @@ def deduplicate(places: list[UsageEntry], older: SessionOrder | None) -> Dedupli
     paid = [entry for entry in paid if entry.rank == best]
     counts = _heaviest(places)
     # Among equal entries, prefer the paying session's own.
-    same = [entry for entry in paid if _says_the_same(entry, counts)]
+    same = [entry for entry in paid if says_the_same(entry, counts)]
     costs = [entry.recorded_usd for entry in places if entry.recorded_usd is not None]
     return Deduplicated(
         _heaviest(same) if same else counts,
@@ -384,85 +394,6 @@ class SessionOrder:
         theirs = self._claims.get(other, {})
         own = (at for name, at in self._claims.get(session, {}).items() if name not in theirs)
         return min(own, default=BEFORE_ALL)
-
-
-def name_of(entry: UsageEntry) -> str | None:
-    """Return the name of the entry's message, equal for all its requests; None if it has none."""
-    name = entry.message_id
-    if name is None:
-        name = entry.request_id and f"request {entry.request_id}"
-    if name is None:
-        record = entry.copy_of or entry.record_id
-        name = record and f"record {record}"
-    return f"{name} {entry.part}" if name is not None and entry.part else name
-
-
-def place_of(entry: UsageEntry) -> Place:
-    return (
-        entry.request_id,
-        entry.session,
-        entry.subagent,
-        entry.is_sidechain,
-        entry.rank,
-        entry.record_id,
-    )
-
-
-def is_same_place(one: UsageEntry, two: UsageEntry) -> bool:
-    return (
-        one.request_id == two.request_id
-        and one.session == two.session
-        and one.subagent == two.subagent
-        and one.is_sidechain == two.is_sidechain
-        and one.rank == two.rank
-        and one.record_id == two.record_id
-    )
-
-
-def folded(one: UsageEntry, two: UsageEntry) -> UsageEntry:
-    """Merge two entries from one place into the one that counts."""
-    winner, loser = (two, one) if _outweighs(two, one) else (one, two)
-    ends = loser.last_at
-    if ends is not None and (winner.last_at is None or ends > winner.last_at):
-        winner.last_at = ends
-    if loser.recorded_usd is not None:
-        winner.recorded_usd = max(winner.recorded_usd or loser.recorded_usd, loser.recorded_usd)
-    return winner
-
-
-def _outweighs(one: UsageEntry, two: UsageEntry) -> bool:
-    """Return whether *one* counts rather than *two*."""
-    ours, theirs = one.counters, two.counters
-    if ours.output != theirs.output:
-        return ours.output > theirs.output
-    if ours.total != theirs.total:
-        return ours.total > theirs.total
-    if one.at != two.at:
-        return (one.at or BEFORE_ALL) > (two.at or BEFORE_ALL)
-    if not _says_the_same(one, two):
-        return _sort_key(one) > _sort_key(two)
-    ours_at = (one.request_id or "", one.log, one.offset)
-    return ours_at < (two.request_id or "", two.log, two.offset)
-
-
-def _says_the_same(one: UsageEntry, two: UsageEntry) -> bool:
-    return one is two or (
-        one.counters == two.counters
-        and one.model == two.model
-        and one.speed == two.speed
-        and one.service_tier == two.service_tier
-        and one.inference_geo == two.inference_geo
-        and one.cwd == two.cwd
-    )
-
-
-def _sort_key(entry: UsageEntry) -> tuple[Any, ...]:
-    """Return all fields of an entry as a sort key, so that the choice is deterministic."""
-    counters = entry.counters
-    figures = tuple(getattr(counters, name) for name in counters.__struct_fields__[:-1])
-    terms = (entry.speed, entry.service_tier, entry.inference_geo)
-    texts = (*terms, entry.model, entry.cwd)
-    return (*(text or "" for text in texts), figures, sorted(counters.others.items()))
 
 
 def _latest(entries: Iterable[UsageEntry]) -> datetime | None:
@@ -554,7 +485,7 @@ def _claimants(places: Iterable[UsageEntry]) -> set[str]:
 
 
 def _heaviest(entries: Iterable[UsageEntry]) -> UsageEntry:
-    return reduce(lambda one, two: two if _outweighs(two, one) else one, entries)
+    return reduce(lambda one, two: two if outweighs(two, one) else one, entries)
 
 
 def _where(entry: UsageEntry) -> tuple[Any, ...]:

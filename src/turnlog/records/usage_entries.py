@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 
 # No string annotations here: msgspec would have to evaluate them at every start.
@@ -31,6 +31,8 @@ from turnlog.records.dialects import BY_NAME
 from turnlog.records.record import Assistant, Progress, Record
 from turnlog.records.usage import MAX_COUNT, Counters, counters_of, split_writes
 
+Place = tuple[str | None, str | None, str | None, bool, int, str | None]
+BEFORE_ALL: Final = datetime.min.replace(tzinfo=UTC)
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 
 
@@ -438,3 +440,82 @@ def _text(where: Any, name: str) -> str | None:
     """Return a non-empty string, or None."""
     value = where.get(name) if isinstance(where, dict) else None
     return value if isinstance(value, str) and value else None
+
+
+def name_of(entry: UsageEntry) -> str | None:
+    """Return the name of the entry's message, equal for all its requests; None if it has none."""
+    name = entry.message_id
+    if name is None:
+        name = entry.request_id and f"request {entry.request_id}"
+    if name is None:
+        record = entry.copy_of or entry.record_id
+        name = record and f"record {record}"
+    return f"{name} {entry.part}" if name is not None and entry.part else name
+
+
+def place_of(entry: UsageEntry) -> Place:
+    return (
+        entry.request_id,
+        entry.session,
+        entry.subagent,
+        entry.is_sidechain,
+        entry.rank,
+        entry.record_id,
+    )
+
+
+def is_same_place(one: UsageEntry, two: UsageEntry) -> bool:
+    return (
+        one.request_id == two.request_id
+        and one.session == two.session
+        and one.subagent == two.subagent
+        and one.is_sidechain == two.is_sidechain
+        and one.rank == two.rank
+        and one.record_id == two.record_id
+    )
+
+
+def folded(one: UsageEntry, two: UsageEntry) -> UsageEntry:
+    """Merge two entries from one place into the one that counts."""
+    winner, loser = (two, one) if outweighs(two, one) else (one, two)
+    ends = loser.last_at
+    if ends is not None and (winner.last_at is None or ends > winner.last_at):
+        winner.last_at = ends
+    if loser.recorded_usd is not None:
+        winner.recorded_usd = max(winner.recorded_usd or loser.recorded_usd, loser.recorded_usd)
+    return winner
+
+
+def outweighs(one: UsageEntry, two: UsageEntry) -> bool:
+    """Return whether *one* counts rather than *two*."""
+    ours, theirs = one.counters, two.counters
+    if ours.output != theirs.output:
+        return ours.output > theirs.output
+    if ours.total != theirs.total:
+        return ours.total > theirs.total
+    if one.at != two.at:
+        return (one.at or BEFORE_ALL) > (two.at or BEFORE_ALL)
+    if not says_the_same(one, two):
+        return _sort_key(one) > _sort_key(two)
+    ours_at = (one.request_id or "", one.log, one.offset)
+    return ours_at < (two.request_id or "", two.log, two.offset)
+
+
+def says_the_same(one: UsageEntry, two: UsageEntry) -> bool:
+    return one is two or (
+        one.counters == two.counters
+        and one.model == two.model
+        and one.speed == two.speed
+        and one.service_tier == two.service_tier
+        and one.inference_geo == two.inference_geo
+        and one.cwd == two.cwd
+    )
+
+
+def _sort_key(entry: UsageEntry) -> tuple[Any, ...]:
+    """Return all fields of an entry as a sort key, so that the choice is deterministic."""
+    counters = entry.counters
+    figures = tuple(getattr(counters, name) for name in counters.__struct_fields__[:-1])
+    terms = (entry.speed, entry.service_tier, entry.inference_geo)
+    texts = (*terms, entry.model, entry.cwd)
+    return (*(text or "" for text in texts), figures, sorted(counters.others.items()))

@@ -14,7 +14,7 @@ and ignores what lists ignore.
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from os import PathLike
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -27,7 +27,9 @@ from turnlog.records.session_summary import SessionSummary, is_local_command
 from turnlog.sessions.state import SessionState, State
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.sources import ENDS_BYTES, Seekable, open_source
-from turnlog.storage.tail import Ends, read_ends
+
+if TYPE_CHECKING:
+    from turnlog.storage.tail import Ends
 
 
 class Metadata(Struct, frozen=True, kw_only=True):
@@ -154,7 +156,7 @@ class HeadTail(NamedTuple):
 
     summary: SessionSummary
     life: SessionState
-    ends: Ends
+    ends: "Ends"
 
 
 def read_head_tail(
@@ -165,6 +167,8 @@ def read_head_tail(
 
     *recall* returns the names known from reading the log beyond its beginning; None if unread.
     """
+    from turnlog.storage.tail import read_ends  # noqa: PLC0415 - A refresh does not need it.
+
     for with_cut_lines in (False, True):
         ends = read_ends(path, with_cut_lines=with_cut_lines)
         found, life = SessionSummary(), SessionState()

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from turnlog.index.database import utf8_safe_row
 from turnlog.index.ids import OFFSET_BITS, Names, instant_at, microseconds
-from turnlog.records.responses import folded
 from turnlog.records.usage import Counters
-from turnlog.records.usage_entries import UsageEntry
+from turnlog.records.usage_entries import UsageEntry, folded
 from turnlog.text import utf8_safe
 
 SkipReason = Literal["damaged", "odd", "unreadable"]

@@ -24,7 +24,6 @@ from turnlog.index.usage.entries import SkippedUsage, SkipReason, UsageRow, usag
 from turnlog.records.damage import Damage
 from turnlog.records.dates import instant
 from turnlog.records.record import SystemInit
-from turnlog.records.responses import folded, name_of, place_of
 from turnlog.records.usage_entries import (
     ASIDE,
     COPY,
@@ -32,6 +31,9 @@ from turnlog.records.usage_entries import (
     SYNTHETIC,
     UsageEntry,
     UsageLine,
+    folded,
+    name_of,
+    place_of,
     supersedes,
     usage_entries_in,
     usage_entries_of,
