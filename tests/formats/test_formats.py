@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,12 @@ from turnlog.formats.format import HOME, Format, Place
 from turnlog.formats.home_files import home_files, owner_of
 from turnlog.formats.log_file import LogName, read_name
 from turnlog.keep.compaction.compact import compact
+from turnlog.keep.compaction.undo import undo
+from turnlog.keep.copies.keep import keep
+from turnlog.keep.restore.restorable import mirrors
+from turnlog.keep.restore.restore import RestoreOutcome, restore
 from turnlog.records.dialects import BY_NAME
+from turnlog.sessions.recover_undo import undo_recovery
 from turnlog.sessions.session import Session
 
 ONE = "11111111-aaaa-4aaa-8aaa-111111111111"
@@ -197,9 +203,56 @@ def test_logs_that_are_referred_to_by_offset_are_never_rewritten(home, rollout):
         lambda: repair_logs([log], cap=CAP, write=True),
         lambda: compact(Session.find((home,), ONE), write=True),
         lambda: compact(Session.find((home,), ONE)),
+        lambda: undo(Session.find((home,), ONE)),
         lambda: turnlog.open(home.path).recover(ONE),
     ):
         with pytest.raises(UsageError, match="must not be rewritten: Rover refers to"):
             write()
     assert rollout.read_bytes() == before
     assert [path for path in rollout.parent.iterdir() if path != rollout] == []
+
+
+def test_a_recovery_of_such_a_log_is_not_undone(home, rollout):
+    process = {"pid": 1}
+    mark = {"type": "turnlog", "event": "recovered", "sessionId": ONE, "process": process}
+    touched = {"log": rollout.name, "sizeBytes": 0, "sha256": sha256(b"").hexdigest()}
+    with rollout.open("a") as log:
+        log.write(json.dumps(mark | {"appended": [], "logs": [touched]}) + "\n")
+    before = rollout.read_bytes()
+    for write in (False, True):
+        with pytest.raises(UsageError, match="must not be rewritten"):
+            undo_recovery(Session.find((home,), ONE), write=write)
+    assert rollout.read_bytes() == before
+
+
+def test_such_a_log_is_restored_only_as_it_was(home, rollout):
+    kept = rollout.read_bytes()
+    keep((home,))
+    (session,) = mirrors((home,))[0].restorables
+    assert (session.id, session.mains) == (ONE, [f"rollouts/2026/11/{rollout.name}"])
+    with pytest.raises(UsageError, match="must not be rewritten"):
+        restore(session, to=home.path.with_name("other"), project="/srv/other")
+    shorter = kept.splitlines(keepends=True)[0]
+    rollout.write_bytes(shorter)
+    with pytest.raises(UsageError, match="must not be rewritten: Rover refers to") as refused:
+        restore(session, replace=True)
+    assert refused.value.hint.startswith("nothing was changed")
+    assert rollout.read_bytes() == shorter
+    assert list(rollout.parent.iterdir()) == [rollout]
+    rollout.unlink()
+    restore(session, replace=True)
+    assert rollout.read_bytes() == kept
+
+
+def test_what_is_left_of_a_broken_copy_of_such_a_log_is_not_restored(home, rollout):
+    keep((home,))
+    (session,) = mirrors((home,))[0].restorables
+    copy = session.mirror.newest(session.mains[0]).path
+    copy.chmod(0o600)
+    data = bytearray(copy.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    copy.write_bytes(data)
+    rollout.unlink()
+    (file,) = restore(session, partial=True).files
+    assert file.outcome is RestoreOutcome.BROKEN
+    assert not rollout.exists()

@@ -22,14 +22,14 @@ COUNTERS: Final = ("input", "output", "cache_write_5m", "cache_write_1h", "cache
 """The tokens that responses used, by the names that every report has for them."""
 
 
-def _sql(layouts: frozenset[str]) -> str:
+def _sql(layouts: set[str]) -> str:
     return "(" + ", ".join(f"'{name}'" for name in sorted(layouts)) + ")"
 
 
-SHARED_LAYOUTS: Final = _sql(supported.SHARED_LAYOUTS)
+SHARED_LAYOUTS: Final = _sql(supported.shared_layouts())
 """The layouts of sessions that share their logs, as SQL."""
 
-REGISTRY_LAYOUTS: Final = _sql(supported.REGISTRY_LAYOUTS)
+REGISTRY_LAYOUTS: Final = _sql(supported.registry_layouts())
 """The layouts of sessions that may be archived in place, as SQL."""
 
 LISTED: Final = f"""

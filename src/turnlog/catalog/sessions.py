@@ -30,11 +30,12 @@ from msgspec import Struct, field, structs
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
 from turnlog.formats.find import in_reading_order
+from turnlog.formats.flat.format import is_flat_archive
 from turnlog.formats.home_paths import kept_root
 from turnlog.formats.projects import expand_path, is_within
-from turnlog.formats.supported import SHARED_LAYOUTS
+from turnlog.formats.supported import shared_layouts
 from turnlog.index.freshness import path_of_index
-from turnlog.keep.archive.archives import Archives, is_flat_archive
+from turnlog.keep.archive.archives import Archives
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Linked
@@ -120,7 +121,7 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     @property
     def sharer(self) -> str | None:
         """Its id, if other sessions have records in its log, too."""
-        return self.id if self.layout in SHARED_LAYOUTS else None
+        return self.id if self.layout in shared_layouts() else None
 
 
 class SessionList(Struct, kw_only=True):
@@ -167,9 +168,7 @@ def list_sessions(
             log: _row(log, subagents, moment, problems, remembered)
             for log in _without_twins(mains)
             # Archives are slow to read, so not if they are left out anyway.
-            if archived is not False
-            or not log.format.has_registry
-            or not is_flat_archive(str(log.path))
+            if archived is not False or not log.format.has_registry or not is_flat_archive(log.path)
         }
     listed = {log: row for log, row in read.items() if row is not None}
     found = list(listed.values()) if copies else _one_of_copies(listed)

@@ -106,7 +106,7 @@ class Format:
     """The agent's command."""
 
     may_rewrite: ClassVar[bool] = True
-    """Whether repair and compaction may replace a log. Not where files refer to its offsets."""
+    """Whether a log may be replaced by another: not if files refer to its records by offset."""
     shares_logs: ClassVar[bool] = False
     """Whether several sessions write to one log, each day's."""
     has_registry: ClassVar[bool] = False
@@ -114,6 +114,10 @@ class Format:
 
     kept_directories: ClassVar[frozenset[str]] = frozenset()
     """The directories of a home whose files are kept. Nothing else in a home is ever written."""
+    project_directory: ClassVar[str | None] = None
+    """The one of them that has a directory for each project, with its logs."""
+    side_directories: ClassVar[frozenset[str]] = frozenset()
+    """Those of them that have side files of sessions."""
     session_directories: ClassVar[Sequence[str]] = ()
     """Those of them that have one directory for each session."""
     kept_files: ClassVar[frozenset[str]] = frozenset()
@@ -138,6 +142,20 @@ class Format:
     def log_name(self, place: Place, name: str) -> LogName | None:
         """Parse the name of a file in *place*; None if it is not a log of this format."""
         return None
+
+    @property
+    def log_directories(self) -> frozenset[str]:
+        """The directories of a home that may hold logs, or directories with logs."""
+        return frozenset(self.places(Place(self, HOME), ()))
+
+    def refuse_rewriting(self, path: str | os.PathLike[str]) -> None:
+        """Raise UsageError if the log at *path* must not be rewritten."""
+        if not self.may_rewrite:
+            raise UsageError(
+                f"{os.fspath(path)} must not be rewritten: {self.agent or self.name} refers to its"
+                " records by offset",
+                hint="nothing was changed; records that are not damaged can still be read",
+            )
 
     # -- new logs
 
@@ -224,12 +242,7 @@ class Format:
 def refuse_rewriting(logs: Iterable[LogFile]) -> None:
     """Raise UsageError if the format of one of *logs* forbids to rewrite it."""
     for log in logs:
-        if not log.format.may_rewrite:
-            raise UsageError(
-                f"{log.path} must not be rewritten: {log.format.agent or log.format.name} refers to"
-                " its records by offset",
-                hint="nothing was changed; records that are not damaged can still be read",
-            )
+        log.format.refuse_rewriting(log.path)
 
 
 _SESSION, _SUBAGENTS = "session", "subagents"

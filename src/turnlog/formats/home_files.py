@@ -15,25 +15,44 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from turnlog.formats.format import SideFiles
+from turnlog.formats.format import HOME, Format, Place, SideFiles
 from turnlog.formats.homes import Home
 from turnlog.formats.ids import check_session_id
+from turnlog.formats.log_file import LogName
 from turnlog.formats.supported import FORMATS, top_places
 from turnlog.formats.walk import DirectoryWalk, Item, Problem, reason_of
 
-OF_SESSIONS: Final = tuple(name for each in FORMATS for name in each.session_directories)
-"""Directories of a home that have one directory for each session."""
 
-KEPT_DIRECTORIES: Final = frozenset[str]().union(*(each.kept_directories for each in FORMATS))
-"""The directories of a home whose files are kept. Nothing else in a home is ever written."""
+def kept_at_top() -> set[str]:
+    """Return the names of files that are kept of a home's own directory."""
+    return {name for each in FORMATS for name in each.kept_files}
 
-PROGRAM_FILES: Final = frozenset[str]().union(*(each.program_files for each in FORMATS))
-"""Names in a home that belong to an agent alone: settings, plugins, caches."""
 
-_KEPT_FILES: Final = frozenset[str]().union(*(each.kept_files for each in FORMATS))
-_TEMPORARY_FILES: Final = [each.temporary_files for each in FORMATS if each.temporary_files]
+def session_directories() -> list[str]:
+    """Return the directories of a home that have one directory for each session."""
+    return [name for each in FORMATS for name in each.session_directories]
+
+
+def kept_directories() -> set[str]:
+    """Return the directories of a home whose files are kept. Nothing else is ever written."""
+    return {name for each in FORMATS for name in each.kept_directories}
+
+
+def side_directories() -> set[str]:
+    """Return the directories of a home that have side files of sessions."""
+    return {name for each in FORMATS for name in each.side_directories}
+
+
+def project_directories() -> set[str]:
+    """Return the directories of a home that have a directory for each project."""
+    return {each.project_directory for each in FORMATS if each.project_directory is not None}
+
+
+def program_names() -> set[str]:
+    """Return the names in a home that belong to an agent alone: settings, plugins, caches."""
+    return {name for each in FORMATS for name in each.program_files}
 
 
 class HomeFile(NamedTuple):
@@ -58,6 +77,7 @@ class _Files:
     def __init__(self, walk: DirectoryWalk) -> None:
         self._walk = walk
         self._within = ""
+        self._temporary = [each.temporary_files for each in FORMATS if each.temporary_files]
         self._found: set[str] = set()
         self._linked_files: list[tuple[Item, str]] = []
 
@@ -87,7 +107,7 @@ class _Files:
             name = prefix + item.name
             if item.kind == "directory" or _is_unfinished(item.name):
                 continue
-            if any(pattern.fullmatch(name) for pattern in _TEMPORARY_FILES):
+            if any(pattern.fullmatch(name) for pattern in self._temporary):
                 continue
             if item.kind != "file":
                 self._walk.note(item.path, item.why)
@@ -124,6 +144,30 @@ def owner_of(name: str) -> str | None:
     return next((owner for each in formats if (owner := each.owner_of(name))), None)
 
 
+def log_in(name: str) -> tuple[Format, LogName] | None:
+    """Return the format of the log *name* of a home and the parts of its name; None if no log."""
+    top, last = name.partition("/")[0], name.rpartition("/")[2]
+    is_inside = top in kept_directories()
+    for each in FORMATS:
+        if top in each.log_directories if is_inside else each.top_role is not None:
+            log = each.log_name(Place(each, HOME), last)
+            if log is not None:
+                return each, log
+    return None
+
+
+def project_of(name: str) -> str | None:
+    """Return the name of the project directory of the file *name* of a home, or None."""
+    parts = name.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] in project_directories() else None
+
+
+def is_in_registry(name: str) -> bool:
+    """Return whether the file *name* of a home would belong to a store with a registry."""
+    others = (each.kept_directories for each in FORMATS if not each.has_registry)
+    return not any(name.partition("/")[0] in names for names in others)
+
+
 def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = None) -> SideFiles:
     """Return the side files of the session in *home*, whether or not its log still exists."""
     found, walk = SideFiles(check_session_id(session_id)), DirectoryWalk(problems)
@@ -144,14 +188,16 @@ def history_log(home: Home) -> Path | None:
 
 def program_files(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
     """Return the agents' own files: settings, plugins, skills and caches."""
-    items = DirectoryWalk(problems).enter(str(home.path))
-    return tuple(Path(item.path) for item in items if item.name in PROGRAM_FILES)
+    items, names = DirectoryWalk(problems).enter(str(home.path)), program_names()
+    return tuple(Path(item.path) for item in items if item.name in names)
 
 
 def _kept_at_the_top(walk: DirectoryWalk, items: list[Item]) -> tuple[list[Item], list[Item]]:
     """Return the files and directories of a home's own directory that are worth keeping."""
-    files = [item for item in items if item.name in _KEPT_FILES]
-    directories = [item for item in items if item.name in KEPT_DIRECTORIES]
+    names = kept_at_top()
+    files = [item for item in items if item.name in names]
+    names = kept_directories()
+    directories = [item for item in items if item.name in names]
     for item in directories:
         if item.kind != "directory":
             walk.note(item.path, item.why or "a file, not a directory")

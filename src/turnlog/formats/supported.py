@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from turnlog.errors import UsageError
 from turnlog.formats.claude_code.format import CLAUDE_CODE
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
 FORMATS: list[Format] = [CLAUDE_CODE, DATED, FLAT]
 
-# By the name of a layout, as the index has it, which is "" for a session without a log.
-DIALECTS: Final[dict[str, str]] = {each.name: each.dialect for each in FORMATS}
-SHARED_LAYOUTS: Final = frozenset[str](each.name for each in FORMATS if each.shares_logs)
-REGISTRY_LAYOUTS: Final = frozenset[str](each.name for each in FORMATS if each.has_registry)
-
 
 def format_named(name: str) -> Format:
     """Return the format called *name*, as a layout is called in JSON and in the index."""
@@ -30,6 +25,21 @@ def format_named(name: str) -> Format:
             return each
     *names, last = (each.name for each in FORMATS)
     raise UsageError(f"no layout called {name!r}", hint=f"{', '.join(names)} or {last}")
+
+
+def dialect_of(layout: str) -> str | None:
+    """Return the dialect of a layout; None for "", which the index has for a lost log."""
+    return next((each.dialect for each in FORMATS if each.name == layout), None)
+
+
+def shared_layouts() -> set[str]:
+    """Return the layouts in which several sessions write to one log."""
+    return {each.name for each in FORMATS if each.shares_logs}
+
+
+def registry_layouts() -> set[str]:
+    """Return the layouts with a registry, and archives in place."""
+    return {each.name for each in FORMATS if each.has_registry}
 
 
 def top_places(items: Sequence[Item]) -> tuple[Place, ...]:

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile, find_everywhere
-from turnlog.formats.home_files import PROGRAM_FILES, home_files
+from turnlog.formats.home_files import home_files, program_names
 from turnlog.health.findings import CheckContext, DoctorFinding, Example, Urgency, counted, finding
 from turnlog.health.survey import Surveyed
 from turnlog.index.connection import Index
@@ -635,10 +635,11 @@ def _is_own_group(status: os.stat_result, reading: int) -> bool:
 
 
 def _inside(directory: str, *, is_top: bool) -> Iterator[str]:
+    left_out = program_names() if is_top else set()
     try:
         with os.scandir(directory) as listing:
             for item in listing:
-                if not (is_top and item.name in PROGRAM_FILES and item.is_dir()):
+                if not (item.name in left_out and item.is_dir()):
                     yield item.path
     except OSError:
         return  # Reported as unreadable by the search for logs.

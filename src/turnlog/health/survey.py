@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import LogFile
-from turnlog.formats.supported import DIALECTS
+from turnlog.formats.supported import dialect_of
 from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS, short_uuid
 from turnlog.index.refresh.line_decoder import OF_SUBAGENT, SLIPPED_IN
@@ -91,7 +91,7 @@ def _known(by_path: dict[str, LogFile], index: Index) -> dict[str, Surveyed]:
             continue
         rows = rows_of(log)
         waiting = open_calls.get(log, 0)
-        is_tree = DIALECTS[layout] == "claude" and kind == "session"
+        is_tree = dialect_of(layout) == "claude" and kind == "session"
         surveyed[path] = Surveyed(
             log=by_path[path],
             size_bytes=max(0, size_bytes),

@@ -14,12 +14,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from turnlog.formats import Home, LogName, Problem, find_logs, read_name
-from turnlog.formats.home_files import OF_SESSIONS, home_files, owner_of
+from turnlog.formats import FORMATS, Home, LogName, Problem, find_logs, read_name
+from turnlog.formats.home_files import (
+    home_files,
+    log_in,
+    owner_of,
+    project_directories,
+    session_directories,
+)
 from turnlog.formats.kept_copies import KEPT_SUFFIX, kept_place, name_of_copy, read_copy_name
 from turnlog.formats.walk import DirectoryWalk, UnreadablePlace, reason_of
 from turnlog.keep.catalog import Catalogue
@@ -42,7 +49,8 @@ class SessionFile(NamedTuple):
     @property
     def log(self) -> LogName | None:
         """The file as a log, or None."""
-        return read_name(self.home_name.rpartition("/")[2])
+        log = log_in(self.home_name)
+        return log[1] if log is not None else None
 
     @property
     def is_main_log(self) -> bool:
@@ -102,7 +110,7 @@ class SessionFileIndex:
 
     def directories(self, session_id: str) -> list[str]:
         """Return the directories of this session alone, innermost first."""
-        found = {f"{each}/{session_id}" for each in OF_SESSIONS}
+        found = {f"{each}/{session_id}" for each in session_directories()}
         for each in self._by_owner.get(session_id, ()):
             parts = each.home_name.split("/")[:-1]
             if each.tree == "home" and session_id in parts:
@@ -181,7 +189,8 @@ class SessionFileIndex:
     def _owner_by_records(self, tree: str, name: str, path: str) -> str | None:
         """Return the session of a subagent's log, or its metadata, next to the sessions."""
         directory, _, last = name.rpartition("/")
-        if not last.startswith("agent-") or directory.count("/") != name.startswith("projects/"):
+        depth = int(name.partition("/")[0] in project_directories())
+        if not last.startswith("agent-") or directory.count("/") != depth:
             return None
         if last.endswith(_META):
             log = f"{last.removesuffix(_META)}.jsonl"
@@ -199,11 +208,12 @@ class SessionFileIndex:
     def _directories_in_projects(self, session_id: str) -> Iterator[str]:
         """Return the session's own directories in projects, with their empty subdirectories."""
         top = os.path.join(os.path.abspath(self.home), "")
-        try:
-            projects = sorted(os.listdir(os.path.join(top, "projects")))
-        except OSError:
-            projects = []
-        for place in (*(f"projects/{each}" for each in projects), "sessions"):
+        places = {name for each in FORMATS for name in each.log_directories}
+        for place in project_directories():
+            places.remove(place)
+            with suppress(OSError):
+                places |= {f"{place}/{each}" for each in os.listdir(os.path.join(top, place))}
+        for place in sorted(places):
             for directory, inner, _ in os.walk(os.path.join(top, place, session_id)):
                 inner[:] = [each for each in inner if not os.path.islink(f"{directory}/{each}")]
                 yield directory.removeprefix(top).replace(os.sep, "/")

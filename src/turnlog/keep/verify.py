@@ -26,8 +26,9 @@ from msgspec import Struct, field, structs
 
 from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
 from turnlog.formats import Home, Problem, is_session_id
+from turnlog.formats.flat.format import COMPRESSED, META, is_flat_archive
 from turnlog.formats.flat.meta import Meta, read_meta
-from turnlog.formats.home_files import HomeFile, home_files, owner_of
+from turnlog.formats.home_files import HomeFile, home_files, is_in_registry, log_in, owner_of
 from turnlog.keep.catalog import Catalogue, KeptFile, lock_mirror
 from turnlog.keep.copies.reader import (
     Copy,
@@ -36,7 +37,7 @@ from turnlog.keep.copies.reader import (
     readable_parts,
     unpacked,
 )
-from turnlog.keep.restore.restorable import Mirror, log_in, mirrors
+from turnlog.keep.restore.restorable import Mirror, mirrors
 from turnlog.storage.compressed import DIGEST_BYTES, BrokenFrame, Frames, read_table
 from turnlog.storage.sources import opened_regular
 
@@ -125,7 +126,6 @@ class VerifyReport(Struct, kw_only=True):
 
 
 _ARCHIVES: Final = (".gz", ".zst")
-_META: Final = ".meta.json"
 
 
 def verify_archives(
@@ -134,10 +134,10 @@ def verify_archives(
     """Verify the archives of a home: those of its flat store, and other compressed logs."""
     names = {file.name for file in files}
     for file in files:
-        if file.name.endswith(_META) and not file.name.startswith("projects/"):
+        if file.name.endswith(META) and is_in_registry(file.name):
             found = _lost(file, names)
         elif file.name.endswith(_ARCHIVES) and (
-            log_in(file.name) is not None or "compressed" in file.name.split("/")[:-1]
+            log_in(file.name) is not None or COMPRESSED in file.name.split("/")[:-1]
         ):
             report.archives += 1
             report.packed_bytes += file.size_bytes
@@ -188,9 +188,9 @@ def _meta_of(archive: HomeFile) -> Meta | None:
     """Return the metadata of the session of an archive."""
     path = Path(archive.path)
     session_id = path.name.removesuffix(".gz").removesuffix(".zst").removesuffix(".jsonl")
-    if path.parent.name != "compressed" or not is_session_id(session_id):
+    if not is_flat_archive(path) or not is_session_id(session_id):
         return None
-    found = read_meta(path.parent.with_name(session_id + _META))
+    found = read_meta(path.parent.with_name(session_id + META))
     return found if isinstance(found, Meta) else None
 
 
@@ -198,9 +198,9 @@ def _lost(
     meta_file: HomeFile, names: set[str]
 ) -> tuple[VerifyProblem, str, list[ByteRange]] | None:
     """Return the problem if metadata describe an archive that does not exist."""
-    stem = meta_file.name.removesuffix(_META)
+    stem = meta_file.name.removesuffix(META)
     above, _, session_id = stem.rpartition("/")
-    places = (f"{stem}.jsonl", f"{above}/compressed/{session_id}.jsonl".lstrip("/"))
+    places = (f"{stem}.jsonl", f"{above}/{COMPRESSED}/{session_id}.jsonl".lstrip("/"))
     if any(place + end in names for place in places for end in ("", *_ARCHIVES)):
         return None
     meta = read_meta(Path(meta_file.path))

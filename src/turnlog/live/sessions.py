@@ -32,7 +32,7 @@ from turnlog.costs.usage import IndexSource
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, format_named, read_name, subagent_logs_near
 from turnlog.formats.projects import is_within
-from turnlog.formats.supported import SHARED_LAYOUTS
+from turnlog.formats.supported import shared_layouts
 from turnlog.index.connection import Index, open_fresh
 from turnlog.index.ids import instant_at, microseconds
 from turnlog.index.refresh.refresh import Progress
@@ -308,7 +308,7 @@ def shared_by(session_id: str, layout: str) -> str | None:
 
     A session without an id is named by its log, and owns all records without a session.
     """
-    return session_id if layout in SHARED_LAYOUTS and "/" not in session_id else None
+    return session_id if layout in shared_layouts() and "/" not in session_id else None
 
 
 def urgency(session: LiveSession) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from turnlog.errors import NotFound, UnsafeRecovery
+from turnlog.formats.format import refuse_rewriting
 from turnlog.records.codec import decode
 from turnlog.records.record import Linked, Record, User
 from turnlog.records.record_types import LastPrompt, Marker
@@ -76,6 +77,7 @@ def undo_recovery(
     if mark is None:
         return done
     refuse_if_running(session, running)
+    refuse_rewriting(session.logs)
     undo = _Undo(session, mark)
     done.path = str(undo.path)
     done.recovered_at = mark.record.timestamp if isinstance(mark.record.timestamp, str) else ""

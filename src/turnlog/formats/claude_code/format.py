@@ -43,9 +43,9 @@ class ClaudeCode(LogPerSession):
     agent = "Claude Code"
     program: ClassVar[str] = "claude"
     session_directories = ("file-history", "image-cache", "session-env", "tasks")
-    kept_directories = frozenset(
-        {"paste-cache", "plans", "projects", "todos", *session_directories}
-    )
+    side_directories = frozenset({"todos", *session_directories})
+    kept_directories = frozenset({"paste-cache", "plans", "projects", *side_directories})
+    project_directory = "projects"
     kept_files = frozenset({"history.jsonl"})
     program_files = frozenset(
         {

@@ -31,6 +31,7 @@ class Dated(Format):
     dialect = "orchestrator"
     shares_logs = True
     kept_directories = frozenset({"projects"})
+    project_directory = "projects"
     top_role = _STORE
 
     def places(self, place: Place, items: Sequence[Item]) -> Mapping[str, Place]:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 META = ".meta.json"
 INDEX = "index.json"
-_STORE, _COMPRESSED = "store", "compressed"
+COMPRESSED = "compressed"
+_SESSIONS, _STORE = "sessions", "store"
 
 
 class Flat(LogPerSession):
@@ -50,8 +51,8 @@ class Flat(LogPerSession):
             ids = _ids(items)
             names = [name for name in names if is_uuid(name) or name in ids]
             sessions = {name: self.session_place(name) for name in names}
-            return sessions | {_COMPRESSED: Place(self, _COMPRESSED)}
-        if place.role == _COMPRESSED:
+            return sessions | {COMPRESSED: Place(self, COMPRESSED)}
+        if place.role == COMPRESSED:
             return {name: self.session_place(name) for name in names if is_session_id(name)}
         return super().places(place, items)
 
@@ -73,7 +74,7 @@ class Flat(LogPerSession):
             item
             for item in items
             if (
-                item.name in ids or item.name == _COMPRESSED
+                item.name in ids or item.name == COMPRESSED
                 if item.kind == "directory"
                 else item.name == INDEX or item.name.endswith(META) or read_name(item.name)
             )
@@ -114,4 +115,29 @@ def flat_index(directory: str | os.PathLike[str]) -> Path:
 
 
 def flat_archive(directory: str | os.PathLike[str], session_id: str) -> Path:
-    return path_beneath(directory, _COMPRESSED, new_session_name(session_id) + ".gz")
+    return path_beneath(directory, COMPRESSED, new_session_name(session_id) + ".gz")
+
+
+# -- names in a home, with "/" between the parts
+
+
+def is_flat_archive(path: str | os.PathLike[str]) -> bool:
+    """Return whether a log of a flat store is an archive."""
+    return os.path.basename(os.path.dirname(path)) == COMPRESSED
+
+
+def archives_of(name: str) -> set[str]:
+    """Return the names that the archive of the file *name* of a flat store may have."""
+    rest = name.removeprefix(f"{_SESSIONS}/")
+    packed = f"{COMPRESSED}/{name}" if rest == name else f"{_SESSIONS}/{COMPRESSED}/{rest}"
+    return {packed, f"{packed}.gz"}  # Blobs are compressed already and copied as they are.
+
+
+def flat_stores(home: Path, names: Iterable[str]) -> list[Path]:
+    """Return the flat stores of a home, with a registry, that contain files of these names."""
+    found = set()
+    for name in names:
+        rest = name.removeprefix(f"{_SESSIONS}/")
+        if "/" not in rest.removeprefix(f"{COMPRESSED}/"):
+            found.add(home if rest == name else home / _SESSIONS)
+    return sorted(each for each in found if flat_index(each).is_file())

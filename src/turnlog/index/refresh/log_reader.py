@@ -19,7 +19,7 @@ import msgspec
 
 from turnlog.errors import TurnlogError
 from turnlog.formats.log_file import LogFile
-from turnlog.formats.supported import DIALECTS
+from turnlog.formats.supported import dialect_of
 from turnlog.index.ids import BESIDE
 from turnlog.index.refresh.chunks import Bookmark, Chunk, Work, length_of
 from turnlog.index.refresh.line_decoder import (
@@ -144,7 +144,7 @@ class LogReading:
             from turnlog.sessions.owners import anonymous_id  # noqa: PLC0415 - Few logs are of a day.
 
             self._nameless = anonymous_id(work.log)
-        self._is_fast = DIALECTS.get(work.log.layout) == "claude" and not self._is_day
+        self._is_fast = dialect_of(work.log.layout) == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
         self._run = LineRun()
         self._rows = ChunkRows(self.folded, work.id)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from turnlog.errors import TurnlogError
-from turnlog.formats.supported import DIALECTS
+from turnlog.formats.supported import dialect_of
 from turnlog.index.refresh.chunks import Bookmark, UsageChunk, Work, fingerprint, length_of
 from turnlog.index.usage.entries import SkippedUsage, SkipReason, UsageRow, usage_row
 from turnlog.records.damage import Damage
@@ -55,7 +55,7 @@ _BATCH_ENTRIES: Final = 20_000
 
 def needles_of(layout: str) -> tuple[bytes, ...]:
     """Return bytes of which every line with usage has at least one."""
-    return _USAGE if DIALECTS.get(layout) == "claude" else _ANY_USAGE
+    return _USAGE if dialect_of(layout) == "claude" else _ANY_USAGE
 
 
 class UsageLines:
@@ -140,7 +140,7 @@ class _LogPlace:
         self._subagent = log.agent_id
         self._is_main = log.kind == "session"
         self._is_subagent = log.kind == "subagent"
-        self._is_flat = DIALECTS.get(log.layout) == "flat"
+        self._is_flat = dialect_of(log.layout) == "flat"
         self._model: str | None = None
 
     def fill_in(self, entry: UsageEntry, offset: int) -> UsageEntry:

@@ -17,6 +17,7 @@ from typing import Final
 
 from turnlog.errors import LogLocked, NotFound, TurnlogError
 from turnlog.formats import Home, LogFile, turnlog_home
+from turnlog.formats.home_files import project_of
 from turnlog.formats.kept_copies import kept_place
 from turnlog.formats.walk import refuse_unreadable
 from turnlog.integrations.claude_agent_sdk.find import PACKED, find_log, subpath_in
@@ -24,7 +25,6 @@ from turnlog.integrations.claude_agent_sdk.keys import Key, place
 from turnlog.keep.activity import refuse_if_program_runs, refuse_if_written, title_of
 from turnlog.keep.catalog import catalogued, forget_kept, lock_mirror
 from turnlog.keep.file_moves import Spot, locked, remove_empty
-from turnlog.keep.restore.restorable import project_of
 from turnlog.keep.retention.policy import load_grace
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.keep.trash.delete import ASKED

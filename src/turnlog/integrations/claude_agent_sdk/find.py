@@ -17,12 +17,13 @@ from typing import Final, NamedTuple
 
 from turnlog.errors import LogError, TurnlogError
 from turnlog.formats import Home, read_name
+from turnlog.formats.home_files import project_of
 from turnlog.formats.kept_copies import KEPT_SUFFIX, copy_roots, kept_place
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.integrations.claude_agent_sdk.keys import LOG, Key, place, subpath_of
 from turnlog.keep.archive.flat import unpack_in_place
 from turnlog.keep.catalog import find_copy
-from turnlog.keep.restore.restorable import Restorable, mirrors, project_of
+from turnlog.keep.restore.restorable import Restorable, mirrors
 from turnlog.keep.restore.restore import restore
 from turnlog.sessions.metadata import read_head_tail
 

@@ -21,7 +21,6 @@ import os
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
@@ -34,11 +33,12 @@ from turnlog.errors import (
     WriteFailed,
 )
 from turnlog.formats import Home, LayoutName, LogFile
-from turnlog.formats.home_files import OF_SESSIONS
+from turnlog.formats.flat.format import is_flat_archive
+from turnlog.formats.home_files import is_in_registry
 from turnlog.formats.kept_copies import kept_place, name_of_copy, read_copy_name
 from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.activity import refuse_if_opened, refuse_if_running
-from turnlog.keep.archive.archives import Archives, is_flat_archive, journal
+from turnlog.keep.archive.archives import Archives, journal
 from turnlog.keep.archive.flat import (
     archive_flat,
     is_archive_present,
@@ -119,7 +119,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
             code="unarchivable",
         )
     refuse_unreadable(SessionFileIndex(log.home).unseen)
-    if log.compression is not None and not is_flat_archive(str(log.path)):
+    if log.compression is not None and not is_flat_archive(log.path):
         unpack_in_place(log.path)
     if _name_in_home(log.home, log.path) in Catalogue.of_home(log.home).current:
         # The kept copy replaces the log if its home is lost.
@@ -190,7 +190,7 @@ def _put_back(session: Session, log: LogFile) -> int:
         return sum(each.written for each in done)
     directory = place_of(log.path)
     is_flat = log.format.has_registry
-    is_archive = is_flat and is_flat_archive(str(log.path))
+    is_archive = is_flat and is_flat_archive(log.path)
     if is_archive or (is_flat and is_archive_present(directory, session.id)):
         refuse_unreadable(SessionFileIndex(log.home).unseen)
         refuse_if_running(session.id, session.logs, (log.home,))
@@ -202,7 +202,7 @@ def is_archived(session: Session) -> bool:
     """Return whether *session* is archived."""
     log = session.main_logs[-1] if session.main_logs else None
     if log is not None and log.format.has_registry and not log.is_kept:
-        return is_flat_archive(str(log.path))
+        return is_flat_archive(log.path)
     return fact_of(session) is not None
 
 
@@ -212,10 +212,6 @@ def fact_of(session: Session) -> ArchivedFact | None:
         return None
     log = session.main_logs[-1]
     return Archives.load().fact(session.id, log.home, str(log.path), own_bytes(session))
-
-
-# A flat store's files with the same id are another session's.
-_NOT_FLAT: Final = frozenset({"projects", "todos", *OF_SESSIONS})
 
 
 class KeptArchiver:
@@ -298,7 +294,8 @@ class KeptArchiver:
             each
             for each in found
             if (each.tree == "home" or read_copy_name(each.name).generation is None)
-            and (is_flat or each.home_name.partition("/")[0] in _NOT_FLAT)
+            # A flat store's files with the same id are another session's.
+            and (is_flat or not is_in_registry(each.home_name))
         ]
 
     def _refuse_to_remove(self) -> None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import journal_log, turnlog_home
+from turnlog.formats.flat.format import is_flat_archive
 from turnlog.formats.home_paths import kept_root
-from turnlog.formats.supported import REGISTRY_LAYOUTS
+from turnlog.formats.supported import registry_layouts
 
 if TYPE_CHECKING:
     from turnlog.sessions.journal import ArchivedFact, Journal
@@ -70,14 +71,9 @@ class Archives:
         size_bytes: int,
     ) -> bool:
         """Return whether a session is archived."""
-        if layout in REGISTRY_LAYOUTS and not path.startswith(self._kept):
+        if layout in registry_layouts() and not path.startswith(self._kept):
             return is_flat_archive(path)
         return self.fact(session_id, home, path, size_bytes) is not None
-
-
-def is_flat_archive(path: str) -> bool:
-    """Return whether a log of a flat store is an archive, by its path."""
-    return os.path.basename(os.path.dirname(path)) == "compressed"
 
 
 @cache

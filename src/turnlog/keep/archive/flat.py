@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from turnlog.errors import BrokenCopy, NotFound, UsageError
 from turnlog.formats import flat_meta, looks_like_log
 from turnlog.formats.flat.files import hold_directory, set_aside
+from turnlog.formats.flat.format import COMPRESSED
 from turnlog.formats.flat.meta import LiveMeta, Meta, find_log, read_meta
 from turnlog.formats.flat.registry import update_registry, write_meta
 from turnlog.formats.walk import DirectoryWalk
@@ -46,7 +47,6 @@ from turnlog.storage.atomic_files import Unreadable
 from turnlog.storage.sources import open_source
 from turnlog.storage.system import sync, write_all
 
-COMPRESSED: Final = "compressed"
 _LEVEL: Final = 6
 _GZIP: Final = 31  # zlib's code for gzip's format, without a name and a time in the header.
 _PIECE_BYTES: Final = 1024 * 1024

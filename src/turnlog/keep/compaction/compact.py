@@ -124,7 +124,6 @@ def compact(
     home.
     """
     logs = plain_logs(session)
-    refuse_rewriting(logs)
     if write:
         refuse_unreadable(SessionFileIndex(logs[0].home).unseen)
         refuse_running(session, logs)
@@ -300,7 +299,7 @@ class _LogCompaction:
 
 
 def plain_logs(session: Session) -> list[LogFile]:
-    """Return the logs of *session* that may be rewritten, the main one first; raise if none."""
+    """Return the logs of *session* to rewrite, the main one first; raise if they must not be."""
     main = session.main_log
     if main.kind == "day":
         raise UsageError(
@@ -315,7 +314,9 @@ def plain_logs(session: Session) -> list[LogFile]:
             hint="unarchive or restore the session first",
         )
     subagents = [log for log in session.logs if log.kind == "subagent"]
-    return [main, *(log for log in subagents if log.compression is None and not log.is_kept)]
+    logs = [main, *(log for log in subagents if log.compression is None and not log.is_kept)]
+    refuse_rewriting(logs)
+    return logs
 
 
 def refuse_running(session: Session, logs: Iterable[LogFile]) -> None:

@@ -27,7 +27,7 @@ from msgspec import Struct, field, structs
 
 from turnlog.errors import LogError, StorageFull
 from turnlog.formats import Home, Problem, read_name
-from turnlog.formats.home_files import HomeFile, home_files, owner_of
+from turnlog.formats.home_files import HomeFile, home_files, owner_of, project_directories
 from turnlog.formats.home_paths import kept_path
 from turnlog.formats.kept_copies import copy_roots, generation_copy, kept_copy
 from turnlog.keep.catalog import (
@@ -387,7 +387,8 @@ def owner_of_file(file: HomeFile) -> str | None:
     is_subagent = name.startswith("agent-") and name.endswith((".jsonl", ".meta.json"))
     if owner or not is_subagent:
         return owner
-    if directory.count("/") != 1 or not directory.startswith("projects/"):
+    above, _, project = directory.partition("/")
+    if above not in project_directories() or not project or "/" in project:
         return None
     log = file.path.removesuffix(".meta.json").removesuffix(".jsonl") + ".jsonl"
     return owner_in(Path(log))

@@ -18,11 +18,11 @@ from typing import Final
 from msgspec import Struct
 
 from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
-from turnlog.formats import Home, LogFile, LogName, find_logs, is_session_id, read_name
+from turnlog.formats import Format, Home, LogFile, find_logs, is_session_id, read_name
 from turnlog.formats.find import LATEST
-from turnlog.formats.home_files import KEPT_DIRECTORIES, owner_of
+from turnlog.formats.flat.format import COMPRESSED, INDEX, META, archives_of, is_flat_archive
+from turnlog.formats.home_files import kept_at_top, kept_directories, log_in, owner_of, project_of
 from turnlog.formats.kept_copies import is_inner_name, kept_place, name_of_copy
-from turnlog.keep.archive.archives import is_flat_archive
 from turnlog.keep.catalog import Catalogue, home_of, kept_homes
 from turnlog.keep.copies.reader import Copy, begins_with, describe_copy
 from turnlog.keep.restore.relocate import project_in, split
@@ -33,13 +33,6 @@ from turnlog.storage.tail import read_ends
 
 _HEAD_BYTES: Final = 1024 * 1024
 _SHOWN: Final = 5
-
-
-def log_in(name: str) -> LogName | None:
-    """Return the file *name* of a home as a log, or None."""
-    top = name.partition("/")[0]
-    in_home = top in {"projects", "sessions"} or top not in KEPT_DIRECTORIES
-    return read_name(name.rpartition("/")[2]) if in_home else None
 
 
 class Mirror:
@@ -94,7 +87,7 @@ class Mirror:
             owner = owner_of(name) or next(
                 (each.known.session for each in copies if each.known and each.known.session), None
             )
-            if owner is None and (log := log_in(name)) is not None and log.kind == "subagent":
+            if owner is None and _kind(name) == "subagent":
                 owner = owner_in(copies[-1].path)
             if owner is not None:
                 found[name] = owner
@@ -108,8 +101,9 @@ class Mirror:
             parts.setdefault(owner, []).append(name)
         days: dict[str | None, list[LogFile]] = {}
         for name in self.copies:
-            if _kind(name) == "day":
-                days.setdefault(project_of(name), []).append(self._log(name))
+            log = log_in(name)
+            if log is not None and log[1].kind == "day":
+                days.setdefault(project_of(name), []).append(self._day(name, log[0]))
         for of_project in days.values():
             for session_id, logs in share_out(of_project).items():
                 paths = (log.path.relative_to(self.place).as_posix() for log in logs)
@@ -172,11 +166,11 @@ class Mirror:
     def newest(self, name: str) -> Copy:
         return self.copies[name][-1]
 
-    def _log(self, name: str) -> LogFile:
+    def _day(self, name: str, form: Format) -> LogFile:
         return LogFile(
             path=self.newest(name).path,
             home=Home(self.place),
-            layout="dated",
+            layout=form.name,
             kind="day",
             session_id=None,
             agent_id=None,
@@ -329,7 +323,7 @@ class Restorable:
         """The kept plans that its records mention."""
         found: dict[str, None] = {}
         for name in self.names:
-            if (log := log_in(name)) is None or log.compression is not None:
+            if _kind(name) is None or name.endswith((".gz", ".zst")):
                 continue
             copy = self.mirror.newest(name)
             try:
@@ -347,20 +341,7 @@ def _directory(name: str) -> str:
     """Return the directory of the log *name*; for an archive, that of its log."""
     directory = name.rpartition("/")[0]
     is_packed = name.endswith((".gz", ".zst"))
-    return directory.removesuffix("compressed").rstrip("/") if is_packed else directory
-
-
-def archives_of(name: str) -> set[str]:
-    """Return the names that the archive of a flat store's file *name* may have."""
-    rest = name.removeprefix("sessions/")
-    packed = f"compressed/{name}" if rest == name else f"sessions/compressed/{rest}"
-    return {packed, f"{packed}.gz"}  # Blobs are compressed already and copied as they are.
-
-
-def project_of(name: str) -> str | None:
-    """Return the name of the project directory of the file *name*."""
-    parts = name.split("/")
-    return parts[1] if parts[0] == "projects" and len(parts) > 2 else None
+    return directory.removesuffix(COMPRESSED).rstrip("/") if is_packed else directory
 
 
 def is_home_file(name: str, others: Collection[str] = ()) -> bool:
@@ -374,10 +355,10 @@ def is_home_file(name: str, others: Collection[str] = ()) -> bool:
     if rest:
         logs = (f"{top}.jsonl{ending}" for ending in ("", ".gz", ".zst"))
         is_of_log = is_session_id(top) and any(log in others for log in logs)
-        return top in KEPT_DIRECTORIES or top == "compressed" or is_of_log
-    if top in {"history.jsonl", "index.json"} or read_name(top) is not None:
+        return top in kept_directories() or top == COMPRESSED or is_of_log
+    if top in kept_at_top() or top == INDEX or read_name(top) is not None:
         return True
-    return top.endswith(".meta.json") and is_session_id(top.removesuffix(".meta.json"))
+    return top.endswith(META) and is_session_id(top.removesuffix(META))
 
 
 def mirrors(homes: Iterable[Home]) -> list[Mirror]:
@@ -422,7 +403,7 @@ def find_restorable(among: Iterable[Mirror], text: str) -> Restorable:
 
 def _kind(name: str) -> str | None:
     log = log_in(name)
-    return log.kind if log is not None else None
+    return log[1].kind if log is not None else None
 
 
 def _head(path: Path) -> Iterator[bytes]:

@@ -25,14 +25,16 @@ from msgspec import Struct, field
 
 from turnlog.errors import NotFound, StorageFull, TurnlogError, UsageError
 from turnlog.formats import Home, hash_of, key_of, project_hash, project_key
+from turnlog.formats.flat.format import META
 from turnlog.formats.flat.registry import note_log
+from turnlog.formats.home_files import is_in_registry, log_in, project_of
 from turnlog.keep.activity import refuse_if_opened
 from turnlog.keep.catalog import note_injured
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.copies.reader import Copy, readable_parts
 from turnlog.keep.copies.shortfall import Shortfalls, fullest
 from turnlog.keep.restore.relocate import Move, is_windows, new_project, project_in, split
-from turnlog.keep.restore.restorable import Mirror, Restorable, log_in, project_of
+from turnlog.keep.restore.restorable import Mirror, Restorable
 from turnlog.keep.restore.restore_files import (
     Advance,
     FileRestore,
@@ -161,7 +163,7 @@ def restore(
             is_main=name in session.mains,
             # A flat store's metadata can be rebuilt from the log.
             is_shared=name not in session.names
-            or (name.endswith(".meta.json") and not name.startswith("projects/"))
+            or (name.endswith(META) and is_in_registry(name))
             or (replace and not _is_log(name)),
             may_replace=replace and _is_log(name),
         )
@@ -175,7 +177,7 @@ def restore(
         note_injured(session.mirror.place, injured)
     main = next((part.target for part in reversed(work.parts) if part.is_main), "")
     path = home.joinpath(*main.split("/")) if main else None
-    if path is not None and work.wrote_main and not main.startswith("projects/"):
+    if path is not None and work.wrote_main and is_in_registry(main):
         note_log(path, session.id)
     return Restored(
         session=session.id,
@@ -325,7 +327,7 @@ def _as_of(copies: list[Copy], when: Copy) -> Copy:
 def _is_log(name: str) -> bool:
     """Return whether the file *name* is a log that can be appended to."""
     log = log_in(name)
-    return log is not None and log.compression is None
+    return log is not None and log[1].compression is None
 
 
 class NewPlaces:
@@ -349,6 +351,9 @@ class NewPlaces:
                 hint="restore it without a project, unarchive it, then move it",
                 code="archive-moved",
             )
+        for name in chosen:
+            if (log := log_in(name)) is not None:
+                log[0].refuse_rewriting(name)
         old = next((found for name in session.mains if (found := self._project(name))), None)
         self.move = Move(old, self.project) if old is not None else None
         if session.key is not None:
@@ -379,7 +384,7 @@ class NewPlaces:
 
     def _key(self, project: str, main: str) -> str:
         log = log_in(main)
-        if log is not None and log.kind == "day":
+        if log is not None and log[1].kind == "day":
             return hash_of(project) if is_windows(project) else project_hash(project)
         return key_of(project) if is_windows(project) else project_key(project)
 

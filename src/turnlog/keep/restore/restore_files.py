@@ -18,12 +18,12 @@ from typing import BinaryIO, Final
 from msgspec import Struct
 
 from turnlog.errors import BrokenCopy, LogError, TurnlogError, UsageError, WriteFailed
+from turnlog.formats.home_files import log_in
 from turnlog.keep.catalog import KeptFile
 from turnlog.keep.copies.copy_file import HOUR, sweep
 from turnlog.keep.copies.reader import Copy, content, describe_copy, readable_parts
 from turnlog.keep.copies.shortfall import Contents, carried_over
 from turnlog.keep.restore.relocate import Move, Relocation, shape_of
-from turnlog.keep.restore.restorable import log_in
 from turnlog.storage.atomic_files import Folder, failure, make_directory, pieces, put
 from turnlog.storage.reader import Reader
 from turnlog.storage.replace import locked
@@ -129,6 +129,8 @@ class SessionRestore:
                     with Reader(part.copy.path) as kept, Reader(self._path(part)) as log:
                         is_less = Contents.of(kept).missing_in(Contents.of(log))
                     part.outcome = RestoreOutcome.REPLACED if is_less else RestoreOutcome.NEWER
+                    if is_less and (found := log_in(part.target)) is not None:
+                        found[0].refuse_rewriting(self._path(part))
                 else:
                     in_the_way.append(f"{self._path(part)} {error}")
             self._advance(part.size_bytes)
@@ -223,7 +225,8 @@ class SessionRestore:
                 for _ in content(part.copy, part.kept):
                     pass
         except BrokenCopy as error:
-            is_left = log_in(part.copy.name) is not None and part.copy.path.is_file()
+            log = log_in(part.copy.name)
+            is_left = log is not None and log[0].may_rewrite and part.copy.path.is_file()
             if not (self._partial and is_left):
                 raise
             part.kept, part.detail = None, f"what is left of it: {error.message}"
@@ -336,7 +339,7 @@ def _compare(part: FileRestore, existing: BinaryIO | None) -> None:
         raise _InTheWay("is another file")
     if ended:
         raise _InTheWay("holds less than was kept of it")
-    if more and (log := log_in(part.target)) is not None and log.compression is None:
+    if more and (log := log_in(part.target)) is not None and log[1].compression is None:
         part.outcome = RestoreOutcome.NEWER
     elif more:
         raise _InTheWay("is another file, which begins alike")

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from turnlog.errors import LogLocked, TurnlogError
 from turnlog.formats import Home, LogFile, Problem, find_logs, is_session_id
-from turnlog.formats.home_files import OF_SESSIONS
+from turnlog.formats.home_files import project_directories, session_directories, side_directories
 from turnlog.formats.projects import is_within
 from turnlog.formats.walk import UnreadablePlace
 from turnlog.keep.activity import LastActivity, activity_from_ends, activity_of, refuse_if_running
@@ -304,7 +304,7 @@ def empty_directories(
     top = os.path.realpath(belongings.home)
     return [
         f"{place}/{name}"
-        for place in OF_SESSIONS
+        for place in session_directories()
         for name in _empty_in(os.path.join(top, place), now - rest)
         if is_session_id(name) and name not in known
     ]
@@ -313,7 +313,11 @@ def empty_directories(
 def empty_projects(belongings: SessionFileIndex, *, now: datetime, rest: timedelta) -> list[str]:
     """Return the names of empty project directories."""
     top = os.path.realpath(belongings.home)
-    return [f"projects/{each}" for each in _empty_in(os.path.join(top, "projects"), now - rest)]
+    return [
+        f"{place}/{name}"
+        for place in sorted(project_directories())
+        for name in _empty_in(os.path.join(top, place), now - rest)
+    ]
 
 
 def _empty_in(directory: str, before: datetime) -> Iterator[str]:
@@ -337,7 +341,7 @@ def _empty_in(directory: str, before: datetime) -> Iterator[str]:
 
 def _kind(belonging: SessionFile) -> str:
     top, *rest = belonging.name.split("/")
-    if top == "todos" or top in OF_SESSIONS:
+    if top in side_directories():
         return top
     inner = (_IN_PROJECTS[each] for each in rest if each in _IN_PROJECTS)
     return next(inner, "subagents" if belonging.log is not None else "metadata")

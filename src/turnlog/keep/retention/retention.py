@@ -31,8 +31,8 @@ from turnlog.errors import (
     TurnlogError,
     UsageError,
 )
-from turnlog.formats import Home, Problem, turnlog_home
-from turnlog.formats.home_files import OF_SESSIONS
+from turnlog.formats import FORMATS, Home, Problem, turnlog_home
+from turnlog.formats.home_files import project_directories
 from turnlog.formats.projects import absolute, expand_path
 from turnlog.formats.walk import UnreadablePlace, refuse_unreadable
 from turnlog.keep.activity import activity_from_ends, refuse_if_running
@@ -72,7 +72,6 @@ from turnlog.sessions.state import running_sessions
 
 EXPIRED: Final = "expired"
 ORPHANED: Final = "orphaned"
-_BESIDE_PROJECTS: Final = {"todos", *OF_SESSIONS}
 
 Archive = Callable[[Iterable[Home]], object]
 """Keeps a copy of everything in some homes."""
@@ -226,10 +225,13 @@ class _Run:
         ]
         for belongings in self._belongings if not self._unreadable else ():
             found = find_orphans(belongings, self._known, now=self._facts.now)
-            if not belongings.has_any("projects/any"):
-                in_projects = [each for each in found if set(each.kinds) & _BESIDE_PROJECTS]
+            for form in FORMATS:
+                place = form.project_directory
+                if place is None or belongings.has_any(f"{place}/any"):
+                    continue
+                in_projects = [each for each in found if form.side_directories & set(each.kinds)]
                 found = [each for each in found if each not in in_projects]
-                path = Path(belongings.home, "projects")
+                path = Path(belongings.home, place)
                 if in_projects:
                     self.report.problems.append(
                         UnreadablePlace(path, f"no session is there: {UNMOUNTED}")
@@ -268,7 +270,8 @@ class _Run:
             return
         now, written = self._facts.now, self.report.written
         for belongings in self._belongings:
-            is_whole = not belongings.unseen and belongings.has_any("projects/any")
+            has_projects = any(belongings.has_any(f"{each}/any") for each in project_directories())
+            is_whole = not belongings.unseen and has_projects
             if not is_whole or (with_orphans and self._unreadable):
                 continue
             home = Path(os.path.realpath(belongings.home))

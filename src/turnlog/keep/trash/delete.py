@@ -21,9 +21,11 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from turnlog.errors import AmbiguousSession, LogLocked, NotALog, NotFound, TurnlogError, UsageError
-from turnlog.formats import Home, LogFile, Problem, flat_index, turnlog_home
+from turnlog.formats import Home, LogFile, Problem, turnlog_home
 from turnlog.formats.find import LATEST
+from turnlog.formats.flat.format import flat_stores
 from turnlog.formats.flat.registry import forget, known_meta, update_registry
+from turnlog.formats.home_files import project_of
 from turnlog.formats.kept_copies import kept_place, name_of_copy
 from turnlog.formats.walk import refuse_unreadable
 from turnlog.keep.activity import refuse_if_opened, refuse_if_running, title_of
@@ -330,7 +332,7 @@ def _take_apart(belongings: SessionFileIndex, session_id: str, gone: Iterable[st
     forget_flat(home, gone, session_id)
     for directory in belongings.directories(session_id):
         remove_empty(home, directory)
-    in_projects = (name for name in gone if name.startswith("projects/") and name.count("/") > 1)
+    in_projects = (name for name in gone if project_of(name) is not None)
     for project in sorted({"/".join(name.split("/")[:2]) for name in in_projects}):
         remove_empty(home, project)
 
@@ -415,23 +417,13 @@ def restore_session_from_trash(trash: Trash, found: Sequence[TrashedSession]) ->
 
 def forget_flat(home: Path, names: Iterable[str], session_id: str) -> None:
     """Remove a session whose files of these names are gone from its store's registry."""
-    for directory in _flat_stores(home, names):
+    for directory in flat_stores(home, names):
         forget(directory, session_id)
 
 
 def remember_flat(home: Path, names: Iterable[str], session_id: str) -> None:
     """Add a session whose files of these names are back to its store's registry."""
-    for directory in _flat_stores(home, names):
+    for directory in flat_stores(home, names):
         meta = known_meta(directory, session_id)
         if meta is not None:
             update_registry(directory, meta)
-
-
-def _flat_stores(home: Path, names: Iterable[str]) -> list[Path]:
-    """Return the flat stores of a home, with a registry, that contain files of these names."""
-    found = set()
-    for name in names:
-        rest = name.removeprefix("sessions/")
-        if "/" not in rest.removeprefix("compressed/"):
-            found.add(home if rest == name else home / "sessions")
-    return sorted(each for each in found if flat_index(each).is_file())
