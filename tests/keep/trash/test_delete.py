@@ -295,7 +295,7 @@ def test_a_log_that_cannot_be_moved_keeps_its_session_where_it_is(home, own):
     odd = os.fsencode(home.path / "projects") + b"/-\xff"
     os.rename(home.path / KEY, odd)
     before = files(home.path)
-    with pytest.raises(NotALog, match="its name is no text"):
+    with pytest.raises(NotALog, match="its name is not valid text"):
         delete_session([home], ID)
     assert files(home.path) == before
     assert Trash(own).entries() == []
