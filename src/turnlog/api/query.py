@@ -41,8 +41,7 @@ from turnlog.query.patterns import (
     time_series,
     tool_sequences,
 )
-from turnlog.query.query import QueryDocument, answer, query
-from turnlog.query.record_text import answer_of, input_of
+from turnlog.query.query import QueryDocument, answer, answer_of, input_of, query
 from turnlog.query.sql import (
     MOST_ROWS,
     MOST_STATEMENT_BYTES,

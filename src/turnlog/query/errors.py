@@ -19,10 +19,10 @@ from msgspec import Struct
 from turnlog.catalog.names import no_such_tool
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.connection import Index
-from turnlog.index.ids import IS_BESIDE, IS_FIRST, instant_at, microseconds
+from turnlog.index.ids import IS_BESIDE, IS_FIRST, instant_at
 from turnlog.index.texts import leaves
-from turnlog.query.filters import pattern_of, projects_in, tools_like
-from turnlog.query.record_text import answer_of, content_of, gist_of
+from turnlog.query.filters import pattern_of, scope_sql, tools_like
+from turnlog.query.query import answer_of, content_of, gist_of
 from turnlog.records.record import Assistant, Record, System
 from turnlog.search.regex import check_pattern
 from turnlog.text import one_line
@@ -114,8 +114,8 @@ def error_patterns(
 ) -> ErrorPatterns:
     """Group similar errors, the most frequent first.
 
-    *tool* is a regular expression, as in queries. Examples go through *mask* before they are cut:
-    half a secret is not known for one.
+    *tool* is a regular expression, as in queries. Examples go through *mask* before they are cut,
+    because half a secret would not be recognised.
     """
     notes: list[str] = []
     groups: dict[tuple[str, str], list[_Failed]] = {}
@@ -123,13 +123,13 @@ def error_patterns(
         notes += filter(None, [no_such_tool(index.db, tool)])
     for each in _failed(index, since, until, project, tool=tool, notes=notes):
         groups.setdefault((each.signature, each.tool), []).append(each)
-    found = [group for group in groups.values() if len(group) >= minimum]
-    found.sort(key=lambda group: (-len(group), -(group[0].at or 0), group[0].signature))
-    end = len(found) if limit is None else offset + limit
+    patterns = [group for group in groups.values() if len(group) >= minimum]
+    patterns.sort(key=lambda group: (-len(group), -(group[0].at or 0), group[0].signature))
+    end = len(patterns) if limit is None else offset + limit
     return ErrorPatterns(
-        errors=[_pattern(index, group, mask) for group in found[offset:end]],
-        next=end if end < len(found) else None,
-        total=len(found),
+        errors=[_pattern(index, group, mask) for group in patterns[offset:end]],
+        next=end if end < len(patterns) else None,
+        total=len(patterns),
         notes=notes,
     )
 
@@ -148,8 +148,7 @@ def error_context(
 ) -> ErrorContext:
     """Return the latest errors whose signature begins with *signature*, with their context.
 
-    *window* counts the records before, and those after, that somebody said: the agent program's
-    own notes are left out.
+    *window* counts the records before, and those after, without the agent program's own notes.
     """
     wanted = signature.lower()
     if not re.fullmatch("[0-9a-f]+", wanted):
@@ -158,23 +157,23 @@ def error_context(
             hint="give the beginning of one that is listed",
             code="unknown-signature",
         )
-    found = [
+    errors = [
         each
         for each in _failed(index, since, until, project, tool=tool, notes=[])
         if each.signature.startswith(wanted)
     ]
-    if not found:
+    if not errors:
         raise NotFound(
             f"no error has a signature that begins with {signature!r}",
             hint="give the beginning of one that is listed",
             code="unknown-signature",
         )
-    end = len(found) if limit is None else offset + limit
+    end = len(errors) if limit is None else offset + limit
     return ErrorContext(
-        signatures=sorted({each.signature for each in found}),
-        occurrences=[_occurrence(index, each, max(0, window)) for each in found[offset:end]],
-        next=end if end < len(found) else None,
-        total=len(found),
+        signatures=sorted({each.signature for each in errors}),
+        occurrences=[_occurrence(index, each, max(0, window)) for each in errors[offset:end]],
+        next=end if end < len(errors) else None,
+        total=len(errors),
     )
 
 
@@ -188,17 +187,12 @@ def _failed(
     notes: list[str],
 ) -> list[_Failed]:
     """Return all errors, the latest first."""
-    where, values = IS_FIRST, []
-    for bound, sign in ((since, ">="), (until, "<")):
-        if bound is not None:
-            where += f" AND r.at {sign} ?"
-            values.append(microseconds(bound))
-    if project is not None:
-        where += f" AND s.project IN {projects_in(index.db, project)}"
-    found = list(_failed_calls(index, where, values, tool))
+    where, values = scope_sql(index, since, until, project)
+    where = f"{IS_FIRST} AND {where}"
+    errors = list(_failed_calls(index, where, values, tool))
     if tool is None or _is_api(tool):
-        found += _failed_responses(index, where, values, notes)
-    return sorted(found, key=lambda each: (-(each.at or 0), -each.record))
+        errors += _failed_responses(index, where, values, notes)
+    return sorted(errors, key=lambda each: (-(each.at or 0), -each.record))
 
 
 def _is_api(tool: str) -> bool:
@@ -206,7 +200,7 @@ def _is_api(tool: str) -> bool:
 
 
 def _failed_calls(
-    index: Index, where: str, values: list[Any], tool: str | None
+    index: Index, where: str, values: dict[str, Any], tool: str | None
 ) -> Iterator[_Failed]:
     if tool is not None:
         where += f" AND c.tool IN {tools_like(index.db, tool, 'tool')}"
@@ -221,15 +215,15 @@ def _failed_calls(
 
 
 def _failed_responses(
-    index: Index, where: str, values: list[Any], notes: list[str]
+    index: Index, where: str, values: dict[str, Any], notes: list[str]
 ) -> Iterator[_Failed]:
     """Yield the errors of the API, which belong to no tool."""
     rows = index.db.execute(
         "SELECT r.id, r.length, s.session, p.path, r.at FROM records AS r"  # noqa: S608 - Ours.
         " LEFT JOIN sessions AS s ON s.id = r.session LEFT JOIN projects AS p ON p.id = s.project"
         " WHERE r.flags & 1 AND r.author IS NOT (SELECT id FROM names WHERE name = 'tool')"
-        f" AND NOT {IS_BESIDE} AND {where} ORDER BY r.at DESC LIMIT ?",
-        (*values, _API_READ + 1),
+        f" AND NOT {IS_BESIDE} AND {where} ORDER BY r.at DESC LIMIT :most",
+        values | {"most": _API_READ + 1},
     ).fetchall()
     if len(rows) > _API_READ:
         notes.append(f"only the latest {_API_READ:,} errors of the API were read")
@@ -263,15 +257,16 @@ def _error_text(error: Any) -> str:
     innermost = error
     while isinstance(innermost.get("error"), dict):
         innermost = innermost["error"]
-    said = [innermost.get("type"), innermost.get("message") or error.get("message")]
-    if isinstance(said[1], str):
-        text = ": ".join(each for each in said if isinstance(each, str))
+    kind, message = innermost.get("type"), innermost.get("message") or error.get("message")
+    if isinstance(message, str):
+        text = f"{kind}: {message}" if isinstance(kind, str) else message
     else:
         text = leaves({key: value for key, value in error.items() if key != "headers"})
     status = error.get("status")
     is_status = isinstance(status, int) and not isinstance(status, bool)
-    is_told = not is_status or text.startswith(str(status))
-    return text if is_told else f"{status} {text}".strip()
+    if not is_status or text.startswith(str(status)):
+        return text
+    return f"{status} {text}".strip()
 
 
 def _pattern(index: Index, group: list[_Failed], mask: Callable[[str], str]) -> ErrorPattern:

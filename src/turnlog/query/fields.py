@@ -14,7 +14,7 @@ belongs to the model that made it, as in costs.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 from msgspec import Meta, Struct, field
 
@@ -325,16 +325,3 @@ TOOLS: Final = Resource(
 RESOURCES: Final = (RECORDS, MESSAGES, TOOLS)
 ALIASES: Final = {"timestamp": "at"}
 """Other names of fields."""
-
-
-def described() -> dict[str, Any]:
-    """Return a description of all queries as plain JSON, for help and for programs."""
-    return {
-        each.name: {
-            "about": each.about,
-            "alias": each.alias,
-            "filters": list(each.filters),
-            "fields": {name: field.about for name, field in each.fields.items()},
-        }
-        for each in RESOURCES
-    }

@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from turnlog.catalog import names as known_names
 from turnlog.errors import UsageError
 from turnlog.formats.projects import expand_path, is_within
+from turnlog.index.connection import Index
 from turnlog.index.ids import IS_PROMPT, microseconds, short_uuid
 from turnlog.index.texts import TextKind
 from turnlog.query.fields import (
@@ -49,19 +50,19 @@ _TEXTS: Final = (
 )  # fmt: skip
 
 
-def parse_query(asked: Mapping[str, Any]) -> Query:
+def parse_query(question: Mapping[str, Any]) -> Query:
     """Read a query from plain JSON, or from parts of it that are structs already."""
     try:
-        plain = msgspec.to_builtins(dict(asked))
+        plain = msgspec.to_builtins(dict(question))
     except (TypeError, ValueError) as error:
-        raise UsageError(f"the query is no JSON: {error}") from None
+        raise UsageError(f"the query is not JSON: {error}") from None
     plain = {key: value for key, value in plain.items() if value is not None}
     _only("a query", plain, structs.fields(Query))
     for section, kind in _SECTIONS.items():
-        given = plain.get(section, {})
-        if not isinstance(given, dict):
+        options = plain.get(section, {})
+        if not isinstance(options, dict):
             raise UsageError(f"{section} has to be an object", hint=_takes(_names(kind)))
-        _only(section, given, structs.fields(kind))
+        _only(section, options, structs.fields(kind))
     within = plain.get("filter", {}).get("time_range")
     if isinstance(within, dict):
         _only("time_range", within, structs.fields(TimeRange))
@@ -70,7 +71,7 @@ def parse_query(asked: Mapping[str, Any]) -> Query:
     try:
         query = msgspec.convert(plain, Query)
     except msgspec.ValidationError as error:
-        raise UsageError(_told(error, plain), hint=_why(error)) from None
+        raise UsageError(_invalid_value(error, plain), hint=_valid_values(error)) from None
     _check(query)
     return query
 
@@ -137,36 +138,63 @@ class QueryConditions:
         inner = " AND ".join(self.inner) or "TRUE"
         grouped = resource.name == "messages"
         having = " AND ".join(f"max({each})" if grouped else each for each in self.having) or "TRUE"
-        found = resource.source.format(inner=inner, having=having)
-        return " AND ".join((found, *self.outer))
+        source = resource.source.format(inner=inner, having=having)
+        return " AND ".join((source, *self.outer))
 
 
 def conditions_of(
-    db: sqlite3.Connection, resource: Resource, asked: QueryFilter, *, now: datetime, zone: tzinfo
+    db: sqlite3.Connection,
+    resource: Resource,
+    query_filter: QueryFilter,
+    *,
+    now: datetime,
+    zone: tzinfo,
 ) -> QueryConditions:
     """Turn a filter, but for what must be read, into SQL."""
-    found = QueryConditions()
-    for name, value in structs.asdict(asked).items():
+    conditions = QueryConditions()
+    for name, value in structs.asdict(query_filter).items():
         if value is not None and name in _CONDITIONS:
-            _CONDITIONS[name](found, db, resource, value)
-    if asked.time_range is not None:
+            _CONDITIONS[name](conditions, db, resource, value)
+    if query_filter.time_range is not None:
         column = resource.fields["at"].sql
-        for bound, sign in ((asked.time_range.start, ">="), (asked.time_range.end, "<")):
+        for bound, sign in (
+            (query_filter.time_range.start, ">="),
+            (query_filter.time_range.end, "<"),
+        ):
             if bound is not None:
                 at = microseconds(moment(bound, now=now, zone=zone))
-                found.outer.append(f"{column} {sign} {found.put(at)}")
-    return found
+                conditions.outer.append(f"{column} {sign} {conditions.put(at)}")
+    return conditions
 
 
 def projects_in(db: sqlite3.Connection, project: str) -> str:
     """Return SQL for the ids of the projects in a directory or below it."""
     wanted = expand_path(project)
-    found = [
+    ids = [
         str(number)
         for number, path in db.execute("SELECT id, path FROM projects")
         if is_within(path, wanted)
     ]
-    return f"({','.join(found)})"
+    return f"({','.join(ids)})"
+
+
+def scope_sql(
+    index: Index,
+    since: datetime | None,
+    until: datetime | None,
+    project: str | None,
+    *,
+    at: str = "r.at",
+) -> tuple[str, dict[str, Any]]:
+    """Return a condition on records r and sessions s, and its parameters."""
+    where, values = "TRUE", dict[str, Any]()
+    for name, bound, sign in (("since", since, ">="), ("until", until, "<")):
+        if bound is not None:
+            where += f" AND {at} {sign} :{name}"
+            values[name] = microseconds(bound)
+    if project is not None:
+        where += f" AND s.project IN {projects_in(index.db, project)}"
+    return where, values
 
 
 def tools_like(db: sqlite3.Connection, pattern: str, what: str) -> str:
@@ -176,11 +204,11 @@ def tools_like(db: sqlite3.Connection, pattern: str, what: str) -> str:
     """
     tools = known_names.tools_called(db)
     if known_names.is_name(pattern):  # Then `regex` need not be imported.
-        found = [name for name in tools if pattern in name]
-        found = found or [name for name in tools if pattern.casefold() in name.casefold()]
+        matches = [name for name in tools if pattern in name]
+        matches = matches or [name for name in tools if pattern.casefold() in name.casefold()]
     else:
-        found = _matching(tools, pattern, what) or _matching(tools, pattern, what, re.IGNORECASE)
-    return f"({','.join(str(tools[name]) for name in found)})"
+        matches = _matching(tools, pattern, what) or _matching(tools, pattern, what, re.IGNORECASE)
+    return f"({','.join(str(tools[name]) for name in matches)})"
 
 
 def _matching(
@@ -193,42 +221,42 @@ def _matching(
         raise UsageError(f"{what}: {pattern!r} takes too long", hint=SLOW_PATTERN) from None
 
 
-def _type(found: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
-    found.outer.append(f"t.name = {found.put(value)}")
+def _type(conditions: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
+    conditions.outer.append(f"t.name = {conditions.put(value)}")
 
 
-def _session(found: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
-    mark = found.put(value)
-    found.inner.append(
+def _session(conditions: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
+    mark = conditions.put(value)
+    conditions.inner.append(
         f"r.session IN (SELECT id FROM sessions WHERE substr(session, 1, length({mark})) = {mark})"  # noqa: S608 - Ours.
     )
 
 
-def _project(found: QueryConditions, db: Any, _resource: Resource, value: str) -> None:
+def _project(conditions: QueryConditions, db: Any, _resource: Resource, value: str) -> None:
     inside = projects_in(db, value)
-    found.inner.append(f"r.session IN (SELECT id FROM sessions WHERE project IN {inside})")  # noqa: S608
+    conditions.inner.append(f"r.session IN (SELECT id FROM sessions WHERE project IN {inside})")  # noqa: S608
 
 
-def _uuid(found: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
-    found.having.append(f"r.uuid IS {found.put(short_uuid(value))}")
+def _uuid(conditions: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
+    conditions.having.append(f"r.uuid IS {conditions.put(short_uuid(value))}")
 
 
-def _parent(found: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
-    found.having.append(f"r.parent IS {found.put(short_uuid(value))}")
+def _parent(conditions: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
+    conditions.having.append(f"r.parent IS {conditions.put(short_uuid(value))}")
 
 
-def _branch(found: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
-    found.outer.append(f"b.name = {found.put(value)}")
+def _branch(conditions: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
+    conditions.outer.append(f"b.name = {conditions.put(value)}")
 
 
-def _role(found: QueryConditions, _db: Any, resource: Resource, value: str) -> None:
+def _role(conditions: QueryConditions, _db: Any, resource: Resource, value: str) -> None:
     if resource.name == "messages":  # Before they are put together, which takes time.
-        found.inner.append(f"{IS_PROMPT} IS {'TRUE' if value == 'user' else 'NOT TRUE'}")
+        conditions.inner.append(f"{IS_PROMPT} IS {'TRUE' if value == 'user' else 'NOT TRUE'}")
         return
-    found.outer.append(f"{resource.fields['role'].sql} = {found.put(value)}")
+    conditions.outer.append(f"{resource.fields['role'].sql} = {conditions.put(value)}")
 
 
-def _content_type(found: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
+def _content_type(conditions: QueryConditions, _db: Any, _resource: Resource, value: str) -> None:
     if value == "tool_use":
         condition = "r.id IN (SELECT record FROM calls WHERE call_id IS NOT NULL)"
     elif value == "tool_result":
@@ -237,26 +265,26 @@ def _content_type(found: QueryConditions, _db: Any, _resource: Resource, value: 
         kinds = (TextKind.THINKING,) if value == "thinking" else _TEXTS
         inside = ",".join(str(int(kind)) for kind in kinds)
         condition = f"r.id IN (SELECT record FROM texts WHERE kind IN ({inside}))"  # noqa: S608 - Ours.
-    found.having.append(condition)
+    conditions.having.append(condition)
 
 
-def _tool_name(found: QueryConditions, db: Any, resource: Resource, value: str) -> None:
+def _tool_name(conditions: QueryConditions, db: Any, resource: Resource, value: str) -> None:
     inside = tools_like(db, value, "tool_name")
     if resource.name == "tools":
-        found.outer.append(f"c.tool IN {inside}")
+        conditions.outer.append(f"c.tool IN {inside}")
         return
-    found.having.append(
+    conditions.having.append(
         f"(r.id IN (SELECT record FROM calls WHERE tool IN {inside})"  # noqa: S608 - Ours.
         f" OR r.id IN (SELECT result FROM calls WHERE tool IN {inside} AND result IS NOT NULL))"
     )
 
 
-def _tool_status(found: QueryConditions, _db: Any, resource: Resource, value: str) -> None:
-    found.outer.append(f"{resource.fields['status'].sql} = {found.put(value)}")
+def _tool_status(conditions: QueryConditions, _db: Any, resource: Resource, value: str) -> None:
+    conditions.outer.append(f"{resource.fields['status'].sql} = {conditions.put(value)}")
 
 
-def _has_error(found: QueryConditions, _db: Any, resource: Resource, value: bool) -> None:  # noqa: FBT001 - One of many conditions.
-    found.outer.append(f"coalesce({resource.fields['is_error'].sql}, 0) = {int(value)}")
+def _has_error(conditions: QueryConditions, _db: Any, resource: Resource, value: bool) -> None:  # noqa: FBT001 - One of many conditions.
+    conditions.outer.append(f"coalesce({resource.fields['is_error'].sql}, 0) = {int(value)}")
 
 
 _CONDITIONS: Final[dict[str, Callable[[QueryConditions, Any, Resource, Any], None]]] = {
@@ -339,9 +367,9 @@ def _fields(resource: Resource, function: str) -> list[str]:
     return [name for name, field in resource.fields.items() if field.kind in kinds]
 
 
-def _only(what: str, given: Mapping[str, Any], known: Iterable[structs.FieldInfo]) -> None:
+def _only(what: str, options: Mapping[str, Any], known: Iterable[structs.FieldInfo]) -> None:
     names = [each.name for each in known]
-    for key in given:
+    for key in options:
         if key not in names:
             raise UsageError(f"{what} has no {key!r}", hint=_takes(names, str(key)))
 
@@ -361,8 +389,8 @@ def _resource_names() -> list[str]:
     return [name for each in RESOURCES for name in (each.name, each.alias) if name]
 
 
-def _told(error: msgspec.ValidationError, plain: Any) -> str:
-    """Return a UsageError that names the invalid value."""
+def _invalid_value(error: msgspec.ValidationError, plain: Any) -> str:
+    """Return a message that names the invalid value."""
     place = str(error).rpartition("`$.")[2].rstrip("`")
     value: Any = plain
     for part in place.split("."):
@@ -370,7 +398,7 @@ def _told(error: msgspec.ValidationError, plain: Any) -> str:
     return f"{place or 'the query'}: {value!r} does not fit"
 
 
-def _why(error: msgspec.ValidationError) -> str:
+def _valid_values(error: msgspec.ValidationError) -> str:
     place = str(error).rpartition("`$.")[2].rstrip("`").split(".")
     kind = _SECTIONS.get(place[0])
     if kind is not None and len(place) == 2:

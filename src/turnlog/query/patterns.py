@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from turnlog.errors import UsageError
 from turnlog.index.connection import Index
-from turnlog.index.ids import IS_BESIDE, IS_CALL, IS_FIRST, IS_PROMPT, instant_at, microseconds
-from turnlog.query.filters import projects_in
+from turnlog.index.ids import IS_BESIDE, IS_CALL, IS_FIRST, IS_PROMPT, instant_at
+from turnlog.query.filters import scope_sql
 
 Interval = Literal["hour", "day", "week"]
 Metric = Literal["calls", "errors", "error_rate", "messages", "tokens", "prompts"]
@@ -109,18 +109,18 @@ def tool_sequences(
             f"invalid length of sequences: {shortest} to {longest} calls",
             hint=f"say lengths from 2 to {LONGEST}",
         )
-    where, values = _within(index, since, until, project)
+    where, values = scope_sql(index, since, until, project)
     names: dict[int, str] = dict(index.db.execute("SELECT id, name FROM names"))
-    found = [
+    sequences = [
         _sequence([names.get(each, "") for each in row[:length]], row[length:])
         for length in lengths
         for row in _runs(index, length, min_occurrences, where, values)
     ]
     if wanted is not None:
-        found = [each for each in found if each.tools == wanted]
-    found.sort(key=lambda each: (-each.count, -len(each.tools), each.tools))
-    end = len(found) if limit is None else offset + limit
-    return Sequences(sequences=found[offset:end], next=end if end < len(found) else None)
+        sequences = [each for each in sequences if each.tools == wanted]
+    sequences.sort(key=lambda each: (-each.count, -len(each.tools), each.tools))
+    end = len(sequences) if limit is None else offset + limit
+    return Sequences(sequences=sequences[offset:end], next=end if end < len(sequences) else None)
 
 
 def _tools_of(pattern: str) -> list[str]:
@@ -173,7 +173,7 @@ def file_access(
 
     *file* is a path as the calls wrote it, or the end of one, such as ``questions/query.py``.
     """
-    where, values = _within(index, since, until, project)
+    where, values = scope_sql(index, since, until, project)
     if file is not None:
         where += " AND (p.path = :file OR substr(p.path, -length(:file) - 1) IN (:slash, :back))"
         values |= {"file": file, "slash": f"/{file}", "back": f"\\{file}"}
@@ -245,29 +245,29 @@ def time_series(
     Errors are calls that failed; their rate is the part they are of the calls that were answered,
     and null where there were none. Prompts are those of humans and of agents that call agents.
     """
-    for given, possible in ((interval, INTERVALS), (metric, METRICS)):
-        if given not in possible:
+    for name, possible in ((interval, INTERVALS), (metric, METRICS)):
+        if name not in possible:
             raise UsageError(
-                f"there is no {given!r} to count", hint=f"there are {', '.join(possible)}"
+                f"there is no {name!r} to count", hint=f"there are {', '.join(possible)}"
             )
     counted, source, condition = _MEASURED[metric]
     at = "u.at" if source.startswith("messages") else "r.at"
-    where, values = _within(index, since, until, project, at=at)
+    where, values = scope_sql(index, since, until, project, at=at)
     rows = index.db.execute(
         f"SELECT {at} / :quantum - ({at} % :quantum < 0), {counted} FROM {source}"  # noqa: S608
         f" LEFT JOIN sessions AS s ON s.id = r.session"
         f" WHERE {at} IS NOT NULL AND {condition} AND {where} GROUP BY 1",
         values | {"quantum": _QUANTUM_US},
     )
-    found: dict[datetime, tuple[int, int]] = {}
+    counts: dict[datetime, tuple[int, int]] = {}
     for quantum, part, whole in rows:
         begins = _bucket(_EPOCH + timedelta(microseconds=quantum * _QUANTUM_US), interval, zone)
-        before = found.get(begins, (0, 0))
-        found[begins] = (before[0] + (part or 0), before[1] + (whole or 0))
+        before = counts.get(begins, (0, 0))
+        counts[begins] = (before[0] + (part or 0), before[1] + (whole or 0))
     notes: list[str] = []
     points = [
-        SeriesPoint(at=begins.astimezone(UTC), value=_value(metric, *found.get(begins, (0, 0))))
-        for begins in _filled(sorted(found), interval, zone, notes)
+        SeriesPoint(at=begins.astimezone(UTC), value=_value(metric, *counts.get(begins, (0, 0))))
+        for begins in _filled(sorted(counts), interval, zone, notes)
     ]
     return Series(metric=metric, interval=interval, points=points, notes=notes)
 
@@ -304,28 +304,10 @@ def _filled(
     if (starts[-1] - starts[0]) / step[interval] > _MOST_BUCKETS:
         notes.append(f"the empty {interval}s between are left out: there are too many")
         return starts
-    found = set(starts)
+    buckets = set(starts)
     at = starts[0]
     while at < starts[-1]:
-        found.add(at)
+        buckets.add(at)
         # Half a step more reaches into the next bucket, also where clocks are changed.
         at = max(_bucket(at + step[interval] * 1.5, interval, zone), at + timedelta(minutes=15))
-    return sorted(found)
-
-
-def _within(
-    index: Index,
-    since: datetime | None,
-    until: datetime | None,
-    project: str | None,
-    *,
-    at: str = "r.at",
-) -> tuple[str, dict[str, Any]]:
-    where, values = "TRUE", dict[str, Any]()
-    for name, bound, sign in (("since", since, ">="), ("until", until, "<")):
-        if bound is not None:
-            where += f" AND {at} {sign} :{name}"
-            values[name] = microseconds(bound)
-    if project is not None:
-        where += f" AND s.project IN {projects_in(index.db, project)}"
-    return where, values
+    return sorted(buckets)

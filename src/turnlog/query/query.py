@@ -26,12 +26,14 @@ from msgspec import Struct, field
 from turnlog.catalog.names import no_such_tool
 from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
+from turnlog.index.texts import TextKind, leaves, text_of_block, texts_of
 from turnlog.query.fields import (
     ALIASES,
     COUNTERS,
     MESSAGES,
     PASSES,
     RECORDS,
+    TOOLS,
     Aggregate,
     Field,
     Format,
@@ -50,9 +52,23 @@ from turnlog.query.filters import (
     resource_named,
     tools_like,
 )
-from turnlog.query.record_text import READ_AT_MOST, RecordText, read_match, read_row
+from turnlog.records.record import (
+    AnyBlock,
+    Call,
+    CallBlock,
+    Record,
+    RedactedThinkingBlock,
+    Result,
+    ResultBlock,
+    Spoken,
+    ThinkingBlock,
+    UnknownBlock,
+)
 from turnlog.search.regex import BUDGET_SECONDS, TOOK_TOO_LONG
 from turnlog.text import inert_json, utf8_safe
+
+READ_AT_MOST: Final = 100_000
+"""The most records that are read for one query."""
 
 
 class QueryDocument(Struct, kw_only=True):
@@ -89,7 +105,7 @@ def query(  # noqa: PLR0917 - As the call is written.
     read_at_most: int = READ_AT_MOST,
 ) -> QueryDocument:
     """Answer a query. Dates without a zone of their own are in *zone*."""
-    asked = parse_query(
+    question = parse_query(
         {
             "resource": resource,
             "filter": filter,
@@ -98,12 +114,12 @@ def query(  # noqa: PLR0917 - As the call is written.
             "output": output,
         }
     )
-    return answer(index, asked, now=now, zone=zone, read_at_most=read_at_most)
+    return answer(index, question, now=now, zone=zone, read_at_most=read_at_most)
 
 
 def answer(
     index: Index,
-    asked: Query,
+    question: Query,
     *,
     now: datetime | None = None,
     zone: tzinfo = UTC,
@@ -114,113 +130,120 @@ def answer(
 
     A pattern that takes longer than *match_seconds* on one text is stopped, and a note says so.
     """
-    resource = resource_named(asked.resource)
-    found = conditions_of(index.db, resource, asked.filter, now=now or datetime.now(UTC), zone=zone)
+    resource = resource_named(question.resource)
+    conditions = conditions_of(
+        index.db, resource, question.filter, now=now or datetime.now(UTC), zone=zone
+    )
     reader = RecordText(index, read_at_most)
     notes: list[str] = []
-    tool = asked.filter.tool_name
+    tool = question.filter.tool_name
     if tool is not None and tools_like(index.db, tool, "tool_name") == "()":
         notes += filter(None, [no_such_tool(index.db, tool)])
-    if asked.filter.content_match is not None:
-        if not _match(index, resource, asked, found, reader, match_seconds):
+    if question.filter.content_match is not None:
+        if not _match(index, resource, question, conditions, reader, match_seconds):
             notes.append(TOOK_TOO_LONG)
-        if reader.is_spent:
+        if reader.is_exhausted:
             notes.append(
                 f"stopped after reading {read_at_most:,} records: what lies behind them was not"
                 " looked into"
             )
             reader = RecordText(index, read_at_most)
-    if asked.output.format == "summary":
-        answered = _summary(index, resource, found, asked)
-    elif asked.transform.group_by is not None or asked.aggregate is not None:
-        answered = _figures(index, resource, found, asked)
+    if question.output.format == "summary":
+        document = _summary(index, resource, conditions, question)
+    elif question.transform.group_by is not None or question.aggregate is not None:
+        document = _figures(index, resource, conditions, question)
     else:
-        answered = _rows(index, resource, found, asked, reader)
-        if reader.is_spent:
+        document = _rows(index, resource, conditions, question, reader)
+        if reader.is_exhausted:
             notes.append(
                 f"stopped after reading {read_at_most:,} records: the text of the others is null"
             )
-    answered.notes = notes
-    return answered
+    document.notes = notes
+    return document
 
 
 def _match(  # noqa: PLR0917 - A step of one caller.
     index: Index,
     resource: Resource,
-    asked: Query,
-    found: QueryConditions,
+    question: Query,
+    conditions: QueryConditions,
     reader: RecordText,
     match_seconds: float,
 ) -> bool:
-    """Read what the other conditions leave, and keep what the pattern is found in.
+    """Read what the other conditions leave, and keep the rows that match the pattern.
 
     Return whether all of that was searched: a slow pattern is stopped.
     """
-    pattern = pattern_of(asked.filter.content_match or "", "content_match")
+    pattern = pattern_of(question.filter.content_match or "", "content_match")
     is_listed = (
-        asked.transform.group_by is None
-        and asked.aggregate is None
-        and asked.output.format != "summary"
+        question.transform.group_by is None
+        and question.aggregate is None
+        and question.output.format != "summary"
     )
     order, enough = "r.id DESC", 0
     if is_listed:
-        order = _order_of_rows(resource, asked.output)
+        order = _order_of_rows(resource, question.output)
         # One more, to know whether there is a next page.
-        enough = asked.output.limit and asked.output.offset + asked.output.limit + 1
-    sql = f"SELECT {resource.key}, {resource.hidden} FROM {found.source(resource)} ORDER BY {order}"  # noqa: S608 - From our own table.
+        enough = question.output.limit and question.output.offset + question.output.limit + 1
+    source = conditions.source(resource)
+    sql = f"SELECT {resource.key}, {resource.hidden} FROM {source} ORDER BY {order}"  # noqa: S608 - Ours.
     keys = []
     is_done = True
-    for key, *hidden in index.db.execute(sql, found.values):
-        text = read_match(reader, resource, hidden)
-        if reader.is_spent:
+    for key, *hidden in index.db.execute(sql, conditions.values):
+        text = _read_match(reader, resource, hidden)
+        if reader.is_exhausted:
             break
         try:
-            is_found = pattern.search(text, timeout=match_seconds)
+            is_match = pattern.search(text, timeout=match_seconds)
         except TimeoutError:
             is_done = False
             break
-        if is_found:
+        if is_match:
             keys.append(key)
             if len(keys) == enough:
                 break
-    mark = found.put(msgspec.json.encode(keys).decode())
-    found.outer.append(f"{resource.key} IN (SELECT value FROM json_each({mark}))")  # noqa: S608 - Ours.
+    mark = conditions.put(msgspec.json.encode(keys).decode())
+    conditions.outer.append(f"{resource.key} IN (SELECT value FROM json_each({mark}))")  # noqa: S608 - Ours.
     return is_done
 
 
 def _rows(
-    index: Index, resource: Resource, found: QueryConditions, asked: Query, reader: RecordText
+    index: Index,
+    resource: Resource,
+    conditions: QueryConditions,
+    question: Query,
+    reader: RecordText,
 ) -> QueryDocument:
-    columns = list(dict.fromkeys(asked.transform.extract or resource.shown))
+    columns = list(dict.fromkeys(question.transform.extract or resource.shown))
     fields = {name: resource.fields.get(ALIASES.get(name, name)) for name in columns}
     stored = {name: each for name, each in fields.items() if each is not None and each.sql}
     read = [name for name in columns if name not in stored]
     hidden = len(resource.hidden.split(","))
     select = ", ".join((resource.hidden, *(each.sql for each in stored.values())))
-    source, order = found.source(resource), _order_of_rows(resource, asked.output)
-    page = _page(asked.output, found)
-    if asked.output.limit and resource is RECORDS:
+    source, order = conditions.source(resource), _order_of_rows(resource, question.output)
+    page = _page(question.output, conditions)
+    if question.output.limit and resource is RECORDS:
         # The page first, then its fields: else SQLite works them out for every row it sorts.
         source += f" AND r.id IN (SELECT r.id FROM {source} ORDER BY {order} {page})"  # noqa: S608
         page = ""
     sql = f"SELECT {select} FROM {source} ORDER BY {order} {page}"  # noqa: S608 - Ours.
-    rows, following = _cut(index.db.execute(sql, found.values).fetchall(), asked.output)
-    given = []
+    rows, following = _cut(index.db.execute(sql, conditions.values).fetchall(), question.output)
+    documents = []
     for row in rows:
         values = dict(zip(stored, row[hidden:], strict=True))
         values = {name: _plain(value, stored[name].kind) for name, value in values.items()}
         if read:
-            values |= read_row(reader, resource, row[:hidden], read)
-        given.append({name: values[name] for name in columns})
-    return _document(resource, asked, columns, given, following)
+            values |= _read_row(reader, resource, row[:hidden], read)
+        documents.append({name: values[name] for name in columns})
+    return _document(resource, question, columns, documents, following)
 
 
 def _figures(
-    index: Index, resource: Resource, found: QueryConditions, asked: Query
+    index: Index, resource: Resource, conditions: QueryConditions, question: Query
 ) -> QueryDocument:
     """Return a figure of all rows, or one for each group."""
-    aggregate = asked.aggregate or Aggregate()
-    group_by, of = asked.transform.group_by, aggregate.field
+    aggregate = question.aggregate or Aggregate()
+    group_by, of = question.transform.group_by, aggregate.field
     function = aggregate.function
     if function == "group":
         group_by, of, function = of, None, "count"
@@ -236,27 +259,27 @@ def _figures(
         grouped = field_named(resource, group_by, "group_by")
         kinds = {group_by: grouped.kind} | kinds
         select, grouping = f"{grouped.sql}, {figure}", "GROUP BY 1"
-    order = _order_of_groups(list(kinds), asked.output)
+    order = _order_of_groups(list(kinds), question.output)
     sql = (
-        f"SELECT {select} FROM {found.source(resource)} {grouping}"  # noqa: S608 - Ours.
-        f" ORDER BY {order} {_page(asked.output, found)}"
+        f"SELECT {select} FROM {conditions.source(resource)} {grouping}"  # noqa: S608 - Ours.
+        f" ORDER BY {order} {_page(question.output, conditions)}"
     )
-    rows, following = _cut(index.db.execute(sql, found.values).fetchall(), asked.output)
-    given = [
+    rows, following = _cut(index.db.execute(sql, conditions.values).fetchall(), question.output)
+    groups = [
         {each: _plain(value, kinds[each]) for each, value in zip(kinds, row, strict=True)}
         for row in rows
     ]
-    return _document(resource, asked, list(kinds), given, following)
+    return _document(resource, question, list(kinds), groups, following)
 
 
 def _summary(
-    index: Index, resource: Resource, found: QueryConditions, asked: Query
+    index: Index, resource: Resource, conditions: QueryConditions, question: Query
 ) -> QueryDocument:
     at = resource.fields["at"].sql
     count, sessions, projects, first, last = index.db.execute(
         "SELECT count(*), count(DISTINCT s.session), count(DISTINCT s.project),"  # noqa: S608
-        f" min({at}), max({at}) FROM {found.source(resource)}",
-        found.values,
+        f" min({at}), max({at}) FROM {conditions.source(resource)}",
+        conditions.values,
     ).fetchone()
     row = {
         "count": count,
@@ -265,7 +288,7 @@ def _summary(
         "first_at": _plain(first, "instant"),
         "last_at": _plain(last, "instant"),
     }
-    return _document(resource, asked, list(row), [row], None)
+    return _document(resource, question, list(row), [row], None)
 
 
 def _order_of_rows(resource: Resource, output: Output) -> str:
@@ -286,9 +309,9 @@ def _order_of_groups(columns: Sequence[str], output: Output) -> str:
     return f"{place} {order} NULLS LAST, 1"
 
 
-def _page(output: Output, found: QueryConditions) -> str:
+def _page(output: Output, conditions: QueryConditions) -> str:
     limit = output.limit + 1 if output.limit else -1
-    return f"LIMIT {found.put(limit)} OFFSET {found.put(output.offset)}"
+    return f"LIMIT {conditions.put(limit)} OFFSET {conditions.put(output.offset)}"
 
 
 def _cut(rows: list[Any], output: Output) -> tuple[list[Any], int | None]:
@@ -300,7 +323,7 @@ def _cut(rows: list[Any], output: Output) -> tuple[list[Any], int | None]:
 
 def _document(
     resource: Resource,
-    asked: Query,
+    question: Query,
     columns: list[str],
     rows: list[dict[str, Any]],
     following: int | None,
@@ -310,7 +333,7 @@ def _document(
         columns=columns,
         rows=rows,
         next=following,
-        format=asked.output.format,
+        format=question.output.format,
     )
 
 
@@ -342,9 +365,9 @@ def _cell(value: Any) -> str:
     return _BREAKS.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     known = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
-    return known.get(found[0]) or f"\\u{ord(found[0]):04x}"
+    return known.get(match[0]) or f"\\u{ord(match[0]):04x}"
 
 
 def _json(value: Any) -> bytes:
@@ -353,3 +376,156 @@ def _json(value: Any) -> bytes:
     except UnicodeEncodeError:  # A lone surrogate in a log has no UTF-8 form.
         data = msgspec.json.encode(utf8_safe(msgspec.to_builtins(value)))
     return inert_json(data)
+
+
+class RecordText:
+    """Reads records, up to a limit."""
+
+    def __init__(self, index: Index, at_most: int = READ_AT_MOST) -> None:
+        self._index = index
+        self._left = at_most
+        self.is_exhausted = False
+
+    def record(self, number: int, length: int | None = None) -> Record | None:
+        """Read a record; None if it is gone, or the limit was reached."""
+        if self._left <= 0:
+            self.is_exhausted = True
+            return None
+        self._left -= 1
+        return self._index.record(number, length)
+
+    def parts(self, first: int, last: int, message: str | None, session: Any) -> list[Record]:
+        """Read the records of a log with the parts of one message."""
+        if first == last:
+            record = self.record(first)
+            return [] if record is None else [record]
+        rows = self._index.db.execute(
+            "SELECT id, length FROM records WHERE id BETWEEN ? AND ? AND message = ?"
+            " AND session IS ? ORDER BY id",
+            (first, last, message, session),
+        ).fetchall()
+        return [each for row in rows if (each := self.record(*row)) is not None]
+
+
+def input_of(record: Record | None, block: int) -> Any:
+    """Return the input of the call in *block*, or None."""
+    if isinstance(record, Call):
+        return record.input
+    blocks = record.blocks if isinstance(record, Spoken) else ()
+    call = blocks[block] if block < len(blocks) else None
+    return call.input if isinstance(call, CallBlock) else None
+
+
+def answer_of(record: Record | None, call_id: str | None) -> str | None:
+    """Return the text of a call's result in *record*, or None."""
+    if isinstance(record, Result):
+        return record.text or leaves(record.content)
+    for block in record.blocks if isinstance(record, Spoken) else ():
+        if isinstance(block, ResultBlock) and block.tool_use_id == call_id:
+            return block.text
+    return None
+
+
+def content_of(record: Record | None) -> str | None:
+    """Return all the text of a record."""
+    return None if record is None else "\n".join(each.text for each in texts_of(record))
+
+
+def gist_of(records: Sequence[Record]) -> str | None:
+    """Return the text and the calls of some records, or else their thinking."""
+    if not records:
+        return None
+    said: list[str] = []
+    thought: list[str] = []
+    for record in records:
+        for block in record.blocks if isinstance(record, Spoken) else ():
+            _, text = text_of_block(block, TextKind.RESPONSE)
+            if isinstance(block, ThinkingBlock | RedactedThinkingBlock):
+                thought.append(text or "(thinking)")
+            elif isinstance(block, CallBlock):
+                said.append(f"{block.name}: {text}" if text else block.name)
+            else:
+                said.append(text or f"({_type_of(block)})")
+        if not isinstance(record, Spoken):
+            said.append(content_of(record) or "")
+    return "\n".join(filter(None, said)) or "\n".join(dict.fromkeys(thought))
+
+
+def _type_of(block: AnyBlock) -> str:
+    return block.type if isinstance(block, UnknownBlock) else str(block.__struct_config__.tag)
+
+
+def _value_at(record: Record | None, path: str) -> Any:
+    """Return the value at a path such as message.content.0.type in a record's own JSON."""
+    value: Any = None if record is None else record.fields
+    for part in path.strip(".").split("."):
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part[:9]) < len(value):
+            value = value[int(part[:9])]
+        else:
+            return None
+    return value
+
+
+def _read_row(
+    reader: RecordText, resource: Resource, hidden: Sequence[Any], wanted: Sequence[str]
+) -> dict[str, Any]:
+    """Read the fields and paths of one row that are only in its log."""
+    return _ROW_READERS[resource.name](reader, hidden, wanted)
+
+
+def _read_match(reader: RecordText, resource: Resource, hidden: Sequence[Any]) -> str:
+    """Return the text of a row that `content_match` searches."""
+    if resource is TOOLS:
+        values = _read_row(reader, resource, hidden, ("input", "result"))
+        return f"{leaves(values['input'])}\n{values['result'] or ''}"
+    name = "text" if resource is MESSAGES else "content"
+    return _read_row(reader, resource, hidden, (name,))[name] or ""
+
+
+def _read_record(
+    reader: RecordText, hidden: Sequence[Any], wanted: Sequence[str]
+) -> dict[str, Any]:
+    record = reader.record(*hidden)
+    whole = {
+        "content": lambda: content_of(record),
+        "gist": lambda: gist_of([record] if record is not None else []),
+    }
+    return {name: whole[name]() if name in whole else _value_at(record, name) for name in wanted}
+
+
+def _read_message(
+    reader: RecordText, hidden: Sequence[Any], wanted: Sequence[str]
+) -> dict[str, Any]:
+    first, _, last, message, session = hidden
+    records = reader.parts(first, last, message, session)
+    head = records[0] if records else None
+    whole = {"text": lambda: _text_of(records), "gist": lambda: gist_of(records)}
+    return {name: whole[name]() if name in whole else _value_at(head, name) for name in wanted}
+
+
+def _text_of(records: Sequence[Record]) -> str | None:
+    texts = (each.text for each in records if isinstance(each, Spoken))
+    return "\n".join(filter(None, texts)) if records else None
+
+
+def _read_call(reader: RecordText, hidden: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
+    number, length, block, result, call_id = hidden
+    record = reader.record(number, length) if set(wanted) - {"result"} else None
+    values: dict[str, Any] = {}
+    for name in wanted:
+        if name == "input":
+            values[name] = input_of(record, block)
+        elif name == "result":
+            values[name] = None if result is None else answer_of(reader.record(result), call_id)
+        else:
+            values[name] = _value_at(record, name)
+    return values
+
+
+_ROW_READERS: Final = {
+    RECORDS.name: _read_record,
+    MESSAGES.name: _read_message,
+    TOOLS.name: _read_call,
+}

@@ -153,8 +153,8 @@ class Guard:
             return True
         if name in self._closed or name.startswith(("sqlite_", "pragma_")):
             return False
-        # Of rows that are counted and not read SQLite tells the name alone, and not that a view
-        # wants them; but whatever a view wants was read by it before.
+        # For rows that are counted but not read, SQLite passes only the name, not the view that
+        # counts them; but a view has read its tables before.
         return database == "temp" or is_counted
 
     def _refuse(self, why: str) -> int:
@@ -163,7 +163,7 @@ class Guard:
 
 
 def check_statement(statement: str) -> None:
-    """Refuse a statement that SQLite could not be stopped from choking on."""
+    """Raise UsageError for a statement that SQLite could not be interrupted in."""
     if len(statement.encode(errors="surrogatepass")) > MOST_STATEMENT_BYTES:
         raise UsageError(
             f"the statement is longer than {MOST_STATEMENT_BYTES:,} bytes", hint="ask for less"
@@ -244,7 +244,7 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 
 class SqlDocument(Struct, kw_only=True):
-    """What a statement gave. Bytes are written as hexadecimal digits."""
+    """The result of a statement. Bytes are written as hexadecimal digits."""
 
     columns: list[str]
     rows: list[list[Cell]]
@@ -272,20 +272,20 @@ class SchemaDocument(Struct, kw_only=True):
     views: list[SqlView]
 
 
-class _Made(NamedTuple):
+class _ViewSource(NamedTuple):
     view: SqlView
     select: str
 
 
 def schema(name: str | None = None) -> SchemaDocument:
     """Describe the views, or the one called *name*."""
-    views = [made.view for made in _views()]
+    views = [source.view for source in _views()]
     if name is None:
         return SchemaDocument(views=views)
-    found = [view for view in views if view.name in (name.lower(), f"v_{name.lower()}")]
-    if not found:
+    views = [view for view in views if view.name in (name.lower(), f"v_{name.lower()}")]
+    if not views:
         raise UsageError(f"there is no view called {name[:80]!r}", hint=_there_are())
-    return SchemaDocument(views=found)
+    return SchemaDocument(views=views)
 
 
 def run_sql(
@@ -299,7 +299,7 @@ def run_sql(
     until: datetime | None = None,
     project: str | None = None,
 ) -> SqlDocument:
-    """Run one SELECT; give at most *limit* rows, after at most *seconds*.
+    """Run one SELECT for at most *seconds*; return at most *limit* rows.
 
     With *since* and *until* the views hold only what happened from then on, and before then; with
     *project* only what belongs to sessions of that directory or one below it.
@@ -310,7 +310,7 @@ def run_sql(
         raise UsageError(f"{seconds} seconds", hint="give a time above 0 and up to an hour (3600)")
     check_statement(statement)
     with closing(_connect(index)) as db:
-        inner = _lay_views(db, since, until, project)
+        inner = _create_views(db, since, until, project)
         texts = _Texts(index)
         db.create_function("text", 2, texts.text)
         db.text_factory = lambda data: data.decode("utf-8", "replace")
@@ -325,7 +325,7 @@ def run_sql(
                 raise
             if texts.was_interrupted(error) or (_is_interrupted(error) and not guard.has_stopped):
                 raise KeyboardInterrupt from None
-            raise _told(error, guard, seconds) from None
+            raise _usage_error(error, guard, seconds) from None
 
 
 def _answer(cursor: sqlite3.Cursor, limit: int) -> SqlDocument:
@@ -351,7 +351,7 @@ def _is_interrupted(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
 
 
-def _told(error: Exception, guard: Guard, seconds: float) -> UsageError:
+def _usage_error(error: Exception, guard: Guard, seconds: float) -> UsageError:
     """Return a UsageError for what is wrong with a statement."""
     if guard.is_too_large:
         return UsageError(
@@ -381,7 +381,7 @@ def _invalid(message: str) -> UsageError:
 
 
 def _there_are() -> str:
-    return f"there are {', '.join(made.view.name for made in _views())}"
+    return f"there are {', '.join(source.view.name for source in _views())}"
 
 
 def _connect(index: Index) -> sqlite3.Connection:
@@ -400,16 +400,16 @@ def _connect(index: Index) -> sqlite3.Connection:
         ) from None
 
 
-def _lay_views(
+def _create_views(
     db: sqlite3.Connection, since: datetime | None, until: datetime | None, project: str | None
 ) -> set[str]:
-    """Lay temporary views over those of the index; give the names of those that read tables.
+    """Create temporary views like those of the index; return the names of those that read tables.
 
-    A subquery may bear any name, a view's as well, and what it reads looks as if the view did. So
-    the views that may read tables have names that are made up for this connection.
+    A subquery may have any name, also a view's, and SQLite does not distinguish them. So the views
+    that may read tables have random names.
     """
     inner = set()
-    for name, select in ((made.view.name, made.select) for made in _views()):
+    for name, select in ((source.view.name, source.select) for source in _views()):
         hidden = f"{name}_{secrets.token_hex(16)}"
         inner.add(hidden)
         db.execute(f"CREATE TEMP VIEW {hidden} AS {select}")
@@ -434,15 +434,15 @@ def _conditions(
 
 
 @cache
-def _views() -> tuple[_Made, ...]:
+def _views() -> tuple[_ViewSource, ...]:
     """Read the views and the comments on them from views.sql."""
     script = files("turnlog.index").joinpath("views.sql").read_text("utf-8")
-    made = []
+    sources = []
     for about, name, select in _VIEW.findall(script):
         words = " ".join(line.removeprefix("-- ") for line in about.splitlines())
-        columns = [ViewColumn(column, said) for column, said in _COLUMN.findall(select)]
-        made.append(_Made(SqlView(name, words, columns), select))
-    return tuple(made)
+        columns = [ViewColumn(column, text) for column, text in _COLUMN.findall(select)]
+        sources.append(_ViewSource(SqlView(name, words, columns), select))
+    return tuple(sources)
 
 
 class _Texts:
