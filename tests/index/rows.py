@@ -21,12 +21,12 @@ Rows = dict[str, list[Any]]
 
 _LOGS = (
     "path, home, layout, kind, session, subagent, project_key, usage_offset, usage_size_bytes,"
-    " usage_fingerprint, text_offset, text_size_bytes, text_fingerprint, told, synthetic,"
-    " tail_told, tail_synthetic, is_pending, gone_at IS NOT NULL, problem"
+    " usage_fingerprint, text_offset, text_size_bytes, text_fingerprint, usage_count, synthetic,"
+    " tail_usage_count, tail_synthetic, is_pending, gone_at IS NOT NULL, problem"
 )
 _USAGE_OF_LOGS = (
-    "path, usage_offset, usage_size_bytes, usage_fingerprint, told, synthetic, tail_told,"
-    " tail_synthetic, is_pending"
+    "path, usage_offset, usage_size_bytes, usage_fingerprint, usage_count, synthetic,"
+    " tail_usage_count, tail_synthetic, is_pending"
 )
 _SESSIONS = (
     "session, home, layout, sessions.path, size_bytes, projects.path, title, tag, started_at,"
@@ -115,7 +115,7 @@ def rows_in(db: sqlite3.Connection, *, words: bool = True) -> Rows:
         (paths.get(row[0], "no such log"), *row[1:])
         for row in db.execute("SELECT * FROM subagents")
     ]
-    rows["unnoted"] = db.execute("SELECT * FROM unnoted").fetchall()
+    rows["pending_sessions"] = db.execute("SELECT * FROM pending_sessions").fetchall()
     if words:
         rows |= _words(db, place)
     return {table: sorted(found, key=repr) for table, found in rows.items()}
@@ -126,7 +126,7 @@ def usage_rows_in(db: sqlite3.Connection) -> Rows:
     paths = dict(db.execute("SELECT id, path FROM logs"))
     rows: Rows = {
         "usage of logs": db.execute(f"SELECT {_USAGE_OF_LOGS} FROM logs").fetchall(),
-        "sightings": [
+        "usage_entries": [
             (usage_entry_of((_plain(row[0], paths), *row[1:6])),)
             for row in db.execute(SELECT).fetchall()
         ],
@@ -138,7 +138,7 @@ def usage_rows_in(db: sqlite3.Connection) -> Rows:
             (paths.get(row[0], "no such log"), *row[1:])
             for row in db.execute("SELECT * FROM skipped")
         ],
-        "unsettled": db.execute("SELECT * FROM unsettled").fetchall(),
+        "pending_usage": db.execute("SELECT * FROM pending_usage").fetchall(),
     }
     return {table: sorted(found, key=repr) for table, found in rows.items()}
 

@@ -110,7 +110,7 @@ def _after_pause(db: sqlite3.Connection, now: datetime) -> datetime | None:
     """
     pause = LENGTH // _QUARTER + 1
     later: int | None = None
-    query = "SELECT DISTINCT quarter FROM spent WHERE quarter BETWEEN 0 AND ? ORDER BY 1 DESC"
+    query = "SELECT DISTINCT quarter FROM usage_sums WHERE quarter BETWEEN 0 AND ? ORDER BY 1 DESC"
     for (quarter,) in db.execute(query, ((now - _EPOCH) // _QUARTER,)):
         if later is not None and later - quarter >= pause:
             return _EPOCH + later * _QUARTER

@@ -217,7 +217,7 @@ class IndexSource:
 
     def _has_other_thresholds(self) -> bool:
         """Return whether a used model has a long-context price that the sums do not separate."""
-        used = "SELECT name FROM names WHERE id IN (SELECT DISTINCT model FROM spent)"
+        used = "SELECT name FROM names WHERE id IN (SELECT DISTINCT model FROM usage_sums)"
         return any(
             tier.above != LONG_CONTEXT
             for (model,) in self._db.execute(used)
@@ -255,7 +255,7 @@ def every_response(index: Index, period: Period) -> UsageScan:
 
 def _indexed_scan(db: sqlite3.Connection, responses: list[Response]) -> UsageScan:
     logs = db.execute(
-        "SELECT count(*), sum(usage_offset), sum(told + tail_told),"
+        "SELECT count(*), sum(usage_offset), sum(usage_count + tail_usage_count),"
         " sum(synthetic + tail_synthetic), sum(is_pending) FROM logs"
         " WHERE usage_size_bytes >= 0 AND layout <> 'beside'"
     ).fetchone()
@@ -287,7 +287,7 @@ def _sums(db: sqlite3.Connection, first: int, stop: int) -> Iterator[ResponseGro
     for row in db.execute(
         "SELECT session, quarter, project, model, speed, service_tier, inference_geo, is_long,"
         " subagent, messages, input, output, cache_write_5m, cache_write_1h, cache_read,"
-        " web_searches FROM spent WHERE quarter >= ? AND quarter < ?",
+        " web_searches FROM usage_sums WHERE quarter >= ? AND quarter < ?",
         (first, stop),
     ):
         session, quarter, project, model, speed, tier, geo, is_long, subagent, messages, *used = row
@@ -362,7 +362,7 @@ def _responses(db: sqlite3.Connection, condition: str, values: Sequence[Any]) ->
 
 _LOGS: Final = "FROM logs WHERE session = ? AND kind <> 'day'"
 _CARRIED: Final = (
-    f"messages.name IN (SELECT name FROM sightings WHERE log IN (SELECT id {_LOGS}))"  # noqa: S608
+    f"messages.name IN (SELECT name FROM usage_entries WHERE log IN (SELECT id {_LOGS}))"  # noqa: S608
     " AND messages.session IN (SELECT id FROM names WHERE name <> ?)"
 )
 
@@ -395,7 +395,7 @@ def _places_in(db: sqlite3.Connection, session: str) -> set[tuple[str, int]]:
     logs = {path for (path,) in db.execute(f"SELECT path {_LOGS}", (session,))}
     messages: dict[str, list[UsageEntry]] = {}
     names = f"SELECT name FROM messages WHERE {_CARRIED}"  # noqa: S608 - No user input.
-    for row in db.execute(f"{SELECT} WHERE sightings.name IN ({names})", (session, session)):
+    for row in db.execute(f"{SELECT} WHERE usage_entries.name IN ({names})", (session, session)):
         messages.setdefault(row[0], []).append(usage_entry_of(row[:6]))
     return {
         (entry.log, entry.offset)
@@ -454,7 +454,7 @@ class _Share(Struct, array_like=True):
     skipped: list[SkippedUsage]
     logs: int
     size_bytes: int
-    told: int
+    usage_count: int
     synthetic: int
     pending: int
 
@@ -490,7 +490,7 @@ def _add(message: bytes, scan: LogScan, folded: Responses) -> None:
     scan.skipped += share.skipped
     scan.logs += share.logs
     scan.size_bytes += share.size_bytes
-    scan.count += share.told
+    scan.count += share.usage_count
     scan.pending += share.pending
     folded.synthetic += share.synthetic
 

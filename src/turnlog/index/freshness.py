@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-VERSION = 10
+VERSION = 11
 MARK = 0x7475726E  # "turn"
 
 TEMPORARY: dict[str, str] = {}
@@ -157,7 +157,7 @@ def has_walked(db: sqlite3.Connection, *, usage_only: bool) -> bool:
 
 def has_leftovers(db: sqlite3.Connection) -> bool:
     """Return whether a refresh was interrupted."""
-    query = "SELECT EXISTS (SELECT 1 FROM unsettled) OR EXISTS (SELECT 1 FROM unnoted)"
+    query = "SELECT EXISTS (SELECT 1 FROM pending_usage) OR EXISTS (SELECT 1 FROM pending_sessions)"
     return bool(db.execute(query).fetchone()[0])
 
 

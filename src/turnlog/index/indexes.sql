@@ -10,8 +10,8 @@ CREATE INDEX IF NOT EXISTS calls_by_id ON calls (call_id) WHERE call_id IS NOT N
 CREATE INDEX IF NOT EXISTS calls_with_error ON calls (signature) WHERE is_error;
 CREATE INDEX IF NOT EXISTS calls_by_result ON calls (result) WHERE result IS NOT NULL;
 CREATE INDEX IF NOT EXISTS touches_by_path ON touches (path);
-CREATE INDEX IF NOT EXISTS sightings_by_name ON sightings (name);
-CREATE INDEX IF NOT EXISTS sightings_by_session ON sightings (session);
+CREATE INDEX IF NOT EXISTS usage_entries_by_name ON usage_entries (name);
+CREATE INDEX IF NOT EXISTS usage_entries_by_session ON usage_entries (session);
 CREATE INDEX IF NOT EXISTS messages_by_name ON messages (name);
 CREATE INDEX IF NOT EXISTS messages_by_session ON messages (session);
 CREATE INDEX IF NOT EXISTS messages_by_time ON messages (at);

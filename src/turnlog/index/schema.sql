@@ -48,9 +48,9 @@ CREATE TABLE logs (
     text_mtime_ns INTEGER NOT NULL DEFAULT 0,
     text_fingerprint BLOB,
     packed_bytes INTEGER,              -- The size of a compressed file, such as a kept copy.
-    told INTEGER NOT NULL DEFAULT 0,   -- Records with usage, up to the bookmark …
+    usage_count INTEGER NOT NULL DEFAULT 0,  -- Records with usage, up to the bookmark …
     synthetic INTEGER NOT NULL DEFAULT 0,
-    tail_told INTEGER NOT NULL DEFAULT 0,  -- … and in a last line without a newline.
+    tail_usage_count INTEGER NOT NULL DEFAULT 0,  -- … and in a last line without a newline.
     tail_synthetic INTEGER NOT NULL DEFAULT 0,
     is_pending INTEGER NOT NULL DEFAULT 0,  -- Whether its last line may be incomplete.
     folded BLOB,                       -- The state of reading at the text bookmark …
@@ -161,20 +161,20 @@ CREATE VIRTUAL TABLE answered USING fts5(
 
 -- Usage entries: the usage of API responses, one row for each log and place, folded. Ordered by log: in
 -- the order of names, which are random, every batch would write all pages.
-CREATE TABLE sightings (
+CREATE TABLE usage_entries (
     log INTEGER NOT NULL,
     name TEXT NOT NULL,                -- Of the response, see records/responses.py.
     place BLOB NOT NULL,
     session INTEGER,                   -- names, as the next two.
     cwd INTEGER,
     model INTEGER,
-    told BLOB NOT NULL,                -- The other columns, packed, see usage/entries.py.
+    packed BLOB NOT NULL,              -- The other columns, packed, see usage/entries.py.
     PRIMARY KEY (log, name, place)
 ) WITHOUT ROWID;
 
 -- Names whose entries changed since their message was made. While there are no messages, one name
--- stands for all.
-CREATE TABLE unsettled (name TEXT PRIMARY KEY) WITHOUT ROWID;
+-- represents all.
+CREATE TABLE pending_usage (name TEXT PRIMARY KEY) WITHOUT ROWID;
 
 -- API responses, each counted once, however many logs contain it.
 CREATE TABLE messages (
@@ -206,7 +206,7 @@ CREATE TABLE messages (
 
 -- Messages summed by quarters of an hour, since no time zone and no price has a finer boundary. Reports
 -- read this. Unknown values are 0 or empty; see UNDATED in ids.py.
-CREATE TABLE spent (
+CREATE TABLE usage_sums (
     session INTEGER NOT NULL,          -- names, as the other numbers up to inference_geo.
     quarter INTEGER NOT NULL,          -- Since 1970.
     project INTEGER NOT NULL,
@@ -268,7 +268,7 @@ CREATE TABLE sessions (
 );
 
 -- Sessions whose row must be rewritten.
-CREATE TABLE unnoted (session TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE pending_sessions (session TEXT PRIMARY KEY) WITHOUT ROWID;
 
 -- Subagents, and the call that started each.
 CREATE TABLE subagents (

@@ -189,7 +189,7 @@ def log_of(path: Path, *, layout: str = "claude") -> LogFile:
 def slow_folds(log: LogFile) -> tuple[LogState, list[UsageEntry]]:
     """Fold a log as it is read: every record in full, one after the other."""
     folded, traces = LogState(), Traces(caller=log.agent_id)
-    session, sightings = log.session_id, []
+    session, entries = log.session_id, []
     tellings = UsageLines(log)
     for item in read_log(log.path):
         if isinstance(item, Placed):
@@ -201,10 +201,10 @@ def slow_folds(log: LogFile) -> tuple[LogState, list[UsageEntry]]:
             traces.see(item)
     for offset, data in _lines(log.path.read_bytes()):
         if any(needle in data for needle in needles_of(log.layout)):
-            sightings += tellings.take(data, offset)
-    sightings += tellings.end()
+            entries += tellings.take(data, offset)
+    entries += tellings.end()
     folded.traces = traces
-    return folded, sightings
+    return folded, entries
 
 
 def _lines(data: bytes):
@@ -220,15 +220,15 @@ def fast_folds(log: LogFile) -> tuple[LogState, Any]:
 
 
 def check_folds(log: LogFile) -> None:
-    slow, sightings = slow_folds(log)
+    slow, entries = slow_folds(log)
     fast, last = fast_folds(log)
     assert fast.sessions == unpacked(slow.packed()).sessions
     assert fast.traces == unpacked(slow.packed()).traces
     usage = ChunkUsage(Work(1, log, 1, 0, 0, None))
-    for each in sightings:
+    for each in entries:
         usage.add(each)
     if last.start == 0:
-        assert sorted(last.sightings) == sorted(usage.rows())
+        assert sorted(last.usage_rows) == sorted(usage.rows())
 
 
 @pytest.mark.parametrize("home", HOMES)

@@ -314,7 +314,7 @@ def test_a_log_that_vanishes_stays_known_as_gone_and_comes_back(homes):
         done = refresh(homes, stage=stage)
         assert done.gone == ([os.fspath(path)] if stage == "usage" else [])
         now = rows_of(homes)
-        for table in ("records", "messages", "texts", "words said", "sightings"):
+        for table in ("records", "messages", "texts", "words said", "usage_entries"):
             assert now[table] == before[table]
         assert [row[-2] for row in now["logs"]] == [1, 0]
         assert [row[-1] for row in now["sessions"]] == [1, 0]

@@ -27,7 +27,7 @@ _FIELDS = (
 
 
 @st.composite
-def sightings(draw) -> dict:
+def usage_records(draw) -> dict:
     """A record of one of few responses, told by one of few sessions, as forks and replays do."""
     number = draw(st.integers(0, 5))
     second = draw(st.integers(0, 9))
@@ -53,7 +53,7 @@ def histories(draw) -> list[tuple[str, str | None, list[dict] | None, str]]:
     for _ in range(draw(st.integers(1, 8))):
         session = draw(st.sampled_from(SESSIONS[:4]))
         subagent = draw(st.sampled_from([None, None, None, "a1b2c3"]))
-        more = draw(st.lists(sightings(), max_size=4) | st.none())
+        more = draw(st.lists(usage_records(), max_size=4) | st.none())
         steps.append((session, subagent, more, draw(st.sampled_from(["usage", "text", "none"]))))
     return steps
 
@@ -148,6 +148,7 @@ def check(steps) -> None:
                 " LEFT JOIN names p ON p.id = messages.project"
                 f" JOIN logs ON logs.id = record >> {OFFSET_BITS}"
             ).fetchall()
-            sums = db.execute("SELECT sum(told + tail_told) FROM logs").fetchone()[0] or 0
+            query = "SELECT sum(usage_count + tail_usage_count) FROM logs"
+            sums = db.execute(query).fetchone()[0] or 0
         assert sorted(map(repr, found)) == expected
         assert sums == scan.entries + scan.synthetic

@@ -132,11 +132,11 @@ class UsageChunk(Struct, array_like=True):
     generation: int
     start: int
     """Where the bookmark must be for the chunk to fit."""
-    sightings: list[UsageRow]
+    usage_rows: list[UsageRow]
     skipped: list[SkippedUsage]
-    told: int
+    usage_count: int
     synthetic: int
-    tail_told: int
+    tail_usage_count: int
     tail_synthetic: int
     is_pending: bool
     bookmark: Bookmark

@@ -197,8 +197,9 @@ class LogReading:
             last.tail_folded = last.folded
             last.folded = folded
             last.is_pending = bool(self.usage.lines.pending)
-        last.tail_told, last.tail_synthetic = last.told - count, last.synthetic - synthetic
-        last.told, last.synthetic = count, synthetic
+        last.tail_usage_count = last.usage_count - count
+        last.tail_synthetic = last.synthetic - synthetic
+        last.usage_count, last.synthetic = count, synthetic
         yield last
 
     def _tail(self, data: bytes, offset: int) -> None:
@@ -361,11 +362,11 @@ class LogReading:
             calls=rows.calls,
             answers=rows.answers,
             damages=rows.damages,
-            sightings=usage_rows,
+            usage_rows=usage_rows,
             skipped=usage.skipped,
-            told=usage.count,
+            usage_count=usage.count,
             synthetic=self.usage.synthetic,
-            tail_told=0,
+            tail_usage_count=0,
             tail_synthetic=0,
             is_pending=False,
             bookmark=Bookmark(

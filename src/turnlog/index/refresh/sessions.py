@@ -39,16 +39,16 @@ class _LogRow(Struct, frozen=True):
 
 def note_sessions(db: sqlite3.Connection) -> None:
     """Rewrite the rows of the sessions that changed."""
-    if db.execute("SELECT 1 FROM unnoted LIMIT 1").fetchone() is None:
+    if db.execute("SELECT 1 FROM pending_sessions LIMIT 1").fetchone() is None:
         return
     with transaction(db):
-        for (session,) in db.execute("SELECT session FROM unnoted ORDER BY 1").fetchall():
+        for (session,) in db.execute("SELECT session FROM pending_sessions ORDER BY 1").fetchall():
             logs = _logs_of(db, session)
             # Also where no log is left, so that its figures go.
             known = db.execute("SELECT home FROM sessions WHERE session = ?", (session,))
             for home in sorted({log.home for log in logs} | {row[0] for row in known}):
                 _note(db, session, home, [log for log in logs if log.home == home])
-        db.execute("DELETE FROM unnoted")
+        db.execute("DELETE FROM pending_sessions")
         _drop_empty(db)
 
 

@@ -81,7 +81,8 @@ class Writer:
     def note_later(self, sessions: Iterable[str | None]) -> None:
         """Mark the rows of *sessions* to be rewritten."""
         self._db.executemany(
-            "INSERT OR IGNORE INTO unnoted VALUES (?)", ((name,) for name in sessions if name)
+            "INSERT OR IGNORE INTO pending_sessions VALUES (?)",
+            ((name,) for name in sessions if name),
         )
 
     def _write(self, chunk: Chunk, *, usage_offset: int, home: str) -> None:
@@ -166,16 +167,18 @@ class Writer:
         self._forget_from(base, base + (1 << OFFSET_BITS))
         # Which session pays for a shared response depends on all responses of these sessions.
         db.execute(
-            "INSERT OR IGNORE INTO unsettled SELECT name FROM sightings WHERE log = ?1 OR session"
-            " IN (SELECT session FROM sightings WHERE log = ?1 AND session IS NOT NULL)",
+            "INSERT OR IGNORE INTO pending_usage SELECT name FROM usage_entries WHERE log = ?1"
+            " OR session IN"
+            " (SELECT session FROM usage_entries WHERE log = ?1 AND session IS NOT NULL)",
             (log,),
         )
-        for table in ("sightings", "skipped", "subagents"):
+        for table in ("usage_entries", "skipped", "subagents"):
             db.execute(f"DELETE FROM {table} WHERE log = ?", (log,))  # noqa: S608 - Ours.
         db.execute(
             "UPDATE logs SET generation = generation + 1, usage_offset = 0, usage_size_bytes = -1,"
-            " text_offset = 0, text_size_bytes = -1, folded = NULL, tail_folded = NULL, told = 0,"
-            " synthetic = 0, tail_told = 0, tail_synthetic = 0, is_pending = 0 WHERE id = ?",
+            " text_offset = 0, text_size_bytes = -1, folded = NULL, tail_folded = NULL,"
+            " usage_count = 0, synthetic = 0, tail_usage_count = 0, tail_synthetic = 0,"
+            " is_pending = 0 WHERE id = ?",
             (log,),
         )
 
@@ -183,7 +186,8 @@ class Writer:
         """Deduplicate the records of a log again: which copy is the first depends on its path."""
         base = log << OFFSET_BITS
         self._db.execute(
-            "INSERT OR IGNORE INTO unsettled SELECT name FROM sightings WHERE log = ?", (log,)
+            "INSERT OR IGNORE INTO pending_usage SELECT name FROM usage_entries WHERE log = ?",
+            (log,),
         )
         update_repeats(self._db, repeats_within(self._db, base, base + (1 << OFFSET_BITS)))
 
@@ -317,7 +321,7 @@ def _fits(chunk: Chunk, generation: int, text_offset: int, usage_offset: int) ->
 def write_usage(db: sqlite3.Connection, chunk: UsageChunk, names: Names, *, start: int) -> None:
     """Write the usage of a chunk from *start* on, folded into what the log had before."""
     log = chunk.log
-    write_usage_rows(db, log, chunk.sightings, names, is_more=start > 0)
+    write_usage_rows(db, log, chunk.usage_rows, names, is_more=start > 0)
     db.execute("DELETE FROM skipped WHERE log = ? AND offset >= ?", (log, start))
     db.executemany(
         "INSERT INTO skipped VALUES (?, ?, ?, ?)",
@@ -325,13 +329,14 @@ def write_usage(db: sqlite3.Connection, chunk: UsageChunk, names: Names, *, star
     )
     db.execute(
         "UPDATE logs SET usage_offset = ?, usage_size_bytes = ?, usage_mtime_ns = ?,"
-        " usage_fingerprint = ?, told = told + ?, synthetic = synthetic + ?, tail_told = ?,"
-        " tail_synthetic = ?, is_pending = ?, device = ?, inode = ?, problem = NULL WHERE id = ?",
+        " usage_fingerprint = ?, usage_count = usage_count + ?, synthetic = synthetic + ?,"
+        " tail_usage_count = ?, tail_synthetic = ?, is_pending = ?, device = ?, inode = ?,"
+        " problem = NULL WHERE id = ?",
         (
             *mark_values(chunk.bookmark),
-            chunk.told,
+            chunk.usage_count,
             chunk.synthetic,
-            chunk.tail_told,
+            chunk.tail_usage_count,
             chunk.tail_synthetic,
             chunk.is_pending,
             chunk.device,

@@ -158,23 +158,23 @@ _ALL: Final = "1"
 
 def deduplicate_all(db: sqlite3.Connection) -> None:
     """Make the messages of all names with changed entries."""
-    if db.execute("SELECT 1 FROM unsettled LIMIT 1").fetchone() is None:
+    if db.execute("SELECT 1 FROM pending_usage LIMIT 1").fetchone() is None:
         return
     names = Names(db)
     with transaction(db):
-        which = "name IN (SELECT name FROM unsettled)" if is_any_deduplicated(db) else _ALL
+        which = "name IN (SELECT name FROM pending_usage)" if is_any_deduplicated(db) else _ALL
         changed = _by_session(db, which)
         db.execute(f"DELETE FROM messages WHERE {which}")  # noqa: S608 - Ours.
         concerned = set(changed)
-        make_indexes(db, "sightings")
-        several = f"SELECT name FROM sightings WHERE {which} GROUP BY name HAVING count(*) > 1"  # noqa: S608
+        make_indexes(db, "usage_entries")
+        several = f"SELECT name FROM usage_entries WHERE {which} GROUP BY name HAVING count(*) > 1"  # noqa: S608
         contested = {row[0] for row in db.execute(several)}
         db.executemany(_INSERT, _single(db, which, contested, concerned, names))
         make_lookup_tables(db)  # Creating indexes is faster than updating them.
         concerned |= _resolve_contested(db, which, contested, changed, names)
         _set_projects(db, concerned)
         _sum_up(db, concerned)
-        db.execute("DELETE FROM unsettled")
+        db.execute("DELETE FROM pending_usage")
 
 
 def _single(
@@ -185,7 +185,7 @@ def _single(
     names: Names,
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the messages that have one entry only, which are nearly all."""
-    query = f"SELECT name, log, session, cwd, model, told FROM sightings WHERE {which}"  # noqa: S608
+    query = f"SELECT name, log, session, cwd, model, packed FROM usage_entries WHERE {which}"  # noqa: S608
     for row in db.execute(query):
         if row[0] not in contested:
             concerned.add(row[2])
@@ -210,7 +210,7 @@ def _resolve_contested(
     touched: dict[int, str] = dict(
         db.execute(
             "SELECT id, name FROM names WHERE id IN"  # noqa: S608 - Ours.
-            f" (SELECT session FROM sightings WHERE {which})"
+            f" (SELECT session FROM usage_entries WHERE {which})"
         ).fetchall()
     )
     is_all = which == _ALL
@@ -255,7 +255,7 @@ def _load(
     logs: dict[str, int],
 ) -> None:
     """Load the entries whose name or session is one of *keys*, and the ids of their logs."""
-    for *row, log in _rows(db, f"{SELECT} WHERE sightings.{by}", keys):
+    for *row, log in _rows(db, f"{SELECT} WHERE usage_entries.{by}", keys):
         logs[row[1]] = log
         into.setdefault(row[0], []).append(usage_entry_of(row))
 
@@ -264,8 +264,8 @@ def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
     """Return the sessions that share a name with one of *sessions*, and those of *sessions*."""
     pairs = _rows(
         db,
-        "SELECT DISTINCT one.session, other.session FROM sightings AS one"
-        " JOIN sightings AS other ON other.name = one.name AND other.session <> one.session"
+        "SELECT DISTINCT one.session, other.session FROM usage_entries AS one"
+        " JOIN usage_entries AS other ON other.name = one.name AND other.session <> one.session"
         " WHERE one.session",
         sessions,
     )
@@ -275,8 +275,8 @@ def _rivals(db: sqlite3.Connection, sessions: Sequence[int]) -> set[int]:
 def _all_rivals(db: sqlite3.Connection) -> set[int]:
     """Return what ``_rivals`` returns for all sessions, in one query."""
     rows = db.execute(
-        "SELECT DISTINCT session FROM sightings WHERE session IS NOT NULL AND name IN"
-        " (SELECT name FROM sightings GROUP BY name HAVING min(session) < max(session))"
+        "SELECT DISTINCT session FROM usage_entries WHERE session IS NOT NULL AND name IN"
+        " (SELECT name FROM usage_entries GROUP BY name HAVING min(session) < max(session))"
     )
     return {row[0] for row in rows}
 
@@ -301,8 +301,8 @@ def _aged(
         times = [at for at in (changed.get(session), now.get(session)) if at is not None]
         own = db.execute(
             "SELECT EXISTS (SELECT 1 FROM messages WHERE session = ? AND at <= ?"  # noqa: S608
-            f" AND NOT ({which}) AND (SELECT count(*) FROM sightings"
-            " WHERE sightings.name = messages.name) = 1)",
+            f" AND NOT ({which}) AND (SELECT count(*) FROM usage_entries"
+            " WHERE usage_entries.name = messages.name) = 1)",
             (session, min(times, default=_FAR_US)),
         )
         if not own.fetchone()[0]:
@@ -326,7 +326,7 @@ def _sessions_of(db: sqlite3.Connection, names: Iterable[str]) -> set[int | None
 
 _QUARTERS: Final = "1, 2, 3, 4, 5, 6, 7, 8, 9"
 _SUM_UP: Final = (
-    f"INSERT INTO spent SELECT coalesce(session, 0), coalesce(at / {QUARTER_US}, {UNDATED}),"  # noqa: S608
+    f"INSERT INTO usage_sums SELECT coalesce(session, 0), coalesce(at / {QUARTER_US}, {UNDATED}),"  # noqa: S608
     " coalesce(project, 0), coalesce(model, 0), coalesce(speed, 0), coalesce(service_tier, 0),"
     " coalesce(inference_geo, 0),"
     f" input + cache_write_5m + cache_write_1h + cache_read > {LONG_CONTEXT},"
@@ -395,9 +395,9 @@ def _set_projects(db: sqlite3.Connection, sessions: Iterable[int | None]) -> Non
 
 def _sum_up(db: sqlite3.Connection, sessions: set[int | None]) -> None:
     """Sum the messages of *sessions* by quarters of an hour."""
-    if db.execute("SELECT 1 FROM spent LIMIT 1").fetchone() is None:
+    if db.execute("SELECT 1 FROM usage_sums LIMIT 1").fetchone() is None:
         db.execute(f"{_SUM_UP} GROUP BY {_QUARTERS}")
         return
     for session in sessions:
-        db.execute("DELETE FROM spent WHERE session = ?", (session or 0,))
+        db.execute("DELETE FROM usage_sums WHERE session = ?", (session or 0,))
         db.execute(f"{_SUM_UP} WHERE session IS ? GROUP BY {_QUARTERS}", (session,))

@@ -169,11 +169,12 @@ def _message_id(name: str, columns: _UsageColumns) -> str | None:
 
 
 SELECT: Final = (
-    "SELECT sightings.name, logs.path, session_names.name, cwd_names.name, model_names.name,"
-    " sightings.told, sightings.log FROM sightings JOIN logs ON logs.id = sightings.log"
-    " LEFT JOIN names AS session_names ON session_names.id = sightings.session"
-    " LEFT JOIN names AS cwd_names ON cwd_names.id = sightings.cwd"
-    " LEFT JOIN names AS model_names ON model_names.id = sightings.model"
+    "SELECT usage_entries.name, logs.path, session_names.name, cwd_names.name, model_names.name,"
+    " usage_entries.packed, usage_entries.log"
+    " FROM usage_entries JOIN logs ON logs.id = usage_entries.log"
+    " LEFT JOIN names AS session_names ON session_names.id = usage_entries.session"
+    " LEFT JOIN names AS cwd_names ON cwd_names.id = usage_entries.cwd"
+    " LEFT JOIN names AS model_names ON model_names.id = usage_entries.model"
 )
 """Selects what ``usage_entry_of`` takes, and the log's id."""
 
@@ -186,25 +187,25 @@ def write_usage_rows(
         path = db.execute("SELECT path FROM logs WHERE id = ?", (log,)).fetchone()[0]
         rows = [_with_earlier(db, log, path, UsageRow(*row)) for row in rows]
     db.executemany(
-        "INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO usage_entries VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             (log, name, place, names[session], names[cwd], names[model], packed)
             for name, place, session, cwd, model, packed in rows
         ),
     )
     changed = rows if is_any_deduplicated(db) else rows[:1]
-    db.executemany("INSERT OR IGNORE INTO unsettled VALUES (?)", ((row[0],) for row in changed))
+    db.executemany("INSERT OR IGNORE INTO pending_usage VALUES (?)", ((row[0],) for row in changed))
 
 
 def is_any_deduplicated(db: sqlite3.Connection) -> bool:
-    """Return whether a message exists; until then, one unsettled name stands for all."""
+    """Return whether a message exists; until then, one pending name represents all."""
     return bool(db.execute("SELECT EXISTS (SELECT 1 FROM messages)").fetchone()[0])
 
 
 def _with_earlier(db: sqlite3.Connection, log: int, path: str, row: UsageRow) -> UsageRow:
     """Fold a row into an earlier one of the same log, name and place."""
     earlier = db.execute(
-        f"{SELECT} WHERE sightings.name = ? AND sightings.log = ? AND place = ?",
+        f"{SELECT} WHERE usage_entries.name = ? AND usage_entries.log = ? AND place = ?",
         (row.name, log, row.place),
     ).fetchone()
     if earlier is None:

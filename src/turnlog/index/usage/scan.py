@@ -264,7 +264,7 @@ def batched_usage(works: Iterable[Work]) -> Iterator[list[UsageChunk]]:
     entries = 0
     for work in works:
         batch.append(read_usage(work, buffer))
-        entries += len(batch[-1].sightings)
+        entries += len(batch[-1].usage_rows)
         if entries >= _BATCH_ENTRIES:
             yield batch
             batch, entries = [], 0
@@ -305,11 +305,11 @@ def read_usage(work: Work, buffer: bytearray) -> UsageChunk:
         log=work.id,
         generation=work.generation,
         start=work.start,
-        sightings=rows,
+        usage_rows=rows,
         skipped=usage.lines.skipped,
-        told=count,
+        usage_count=count,
         synthetic=synthetic,
-        tail_told=usage.lines.count - count,
+        tail_usage_count=usage.lines.count - count,
         tail_synthetic=usage.synthetic - synthetic,
         is_pending=bool(usage.lines.pending),
         bookmark=Bookmark(
