@@ -35,7 +35,7 @@ def test_what_was_said_is_found_and_can_be_opened(store):
 @pytest.mark.parametrize("ask", ["search", "cost"])
 def test_an_empty_name_is_no_session(store, ask):
     question = ("flaky",) if ask == "search" else ()
-    with pytest.raises(UsageError, match="named"):
+    with pytest.raises(UsageError, match="empty"):
         getattr(store, ask)(*question, session="")
 
 

@@ -66,7 +66,7 @@ def resolve_session_id(text: str | None, homes: Iterable[Home]) -> str | None:
     if text is None:
         return None
     if not text.strip():
-        raise UsageError("the session is empty", hint="give the beginning of its id")
+        raise UsageError("the name of the session is empty", hint="give the beginning of its id")
     if text != LATEST:
         return text
     from turnlog.sessions.owners import find_any_session
