@@ -99,7 +99,7 @@ class ConversationView(ScrollView, can_focus=True):
     class WantsEarlier(Message):
         """Earlier entries were requested."""
 
-    class Moved(Message):
+    class Scrolled(Message):
         """The cursor moved, or the content changed."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - The name in Textual.
@@ -141,7 +141,7 @@ class ConversationView(ScrollView, can_focus=True):
         self._draw(first)
         if was_following:
             self._go(self.last_line)
-        self.post_message(self.Moved())
+        self.post_message(self.Scrolled())
 
     @property
     def last_line(self) -> int:
@@ -229,7 +229,7 @@ class ConversationView(ScrollView, can_focus=True):
             top = self._starts[-1] - height
         self.scroll_to(y=max(0, top), animate=False, immediate=True, force=True)
         self.refresh()
-        self.post_message(self.Moved())
+        self.post_message(self.Scrolled())
 
     def action_move(self, lines: int) -> None:
         """Move the cursor; beyond the first line, request earlier entries."""
@@ -286,7 +286,7 @@ class ConversationView(ScrollView, can_focus=True):
         if self.is_following and not is_end:
             self.cursor = max(0, self.last_line - 1)
         self.refresh()
-        self.post_message(self.Moved())
+        self.post_message(self.Scrolled())
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor; a click on the head of an entry folds it."""
@@ -298,7 +298,7 @@ class ConversationView(ScrollView, can_focus=True):
         if folds(self.entries[place]) and line == self._head(place):
             self._toggle(place)
         self.refresh()
-        self.post_message(self.Moved())
+        self.post_message(self.Scrolled())
 
     # -- folding ----------------------------------------------------------------------------
 
@@ -498,7 +498,7 @@ class SessionScreen(Screen[None]):
     def on_resize(self) -> None:
         self._draw_head()
 
-    @on(ConversationView.Moved)
+    @on(ConversationView.Scrolled)
     def _moved(self) -> None:
         self._draw_head()
 
