@@ -158,5 +158,5 @@ def test_a_killed_watcher_stops_nobody(world):
     word = world.say()
     done = world.run("refresh")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith(" in 1 of them.\n")
+    assert done.stdout.endswith(" from 1 of them\n")
     assert world.holds(word)

@@ -411,7 +411,7 @@ def test_a_name_that_is_no_text_is_a_problem(world):
     Path(os.fsdecode(raw)).write_bytes(b"x")
     done = keep([world.home])
     assert done.copied == 7
-    assert [each.reason for each in done.problems] == ["its name is no text"]
+    assert [each.reason for each in done.problems] == ["its name is not valid text"]
 
 
 def test_a_home_whose_path_is_no_text_is_kept(world):

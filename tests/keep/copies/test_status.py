@@ -136,7 +136,7 @@ def test_what_is_in_the_way_is_told(home, status):
     found = status()
     assert any("pipe.jsonl" in problem for problem in found.problems)
     hook = next(each for each in found.installed if each.kind == "claude")
-    assert (hook.state, "no JSON" in hook.reason) == ("refused", True)
+    assert (hook.state, "not valid JSON" in hook.reason) == ("refused", True)
 
 
 def test_a_catalogue_that_was_lost_is_no_failure(home, status):

@@ -70,7 +70,11 @@ def _read_changes(homes: list[str], look: Freshness) -> RefreshResult:
 def summary(logs: int, read: int, read_bytes: int) -> str:
     """Return how much was read, as one line."""
     total = f"{logs:,} log{'' if logs == 1 else 's'}"
-    return f"{total}; read {_size(read_bytes)} from {read:,}" if read else f"{total}; nothing new"
+    return (
+        f"{total}; read {_size(read_bytes)} from {read:,} of them"
+        if read
+        else f"{total}; nothing new"
+    )
 
 
 def _size(count: float) -> str:
