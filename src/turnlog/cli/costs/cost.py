@@ -194,16 +194,14 @@ class _Reports(NamedTuple):
         trend = None if out and out.width >= WIDE and not has_trend else has_trend
         document = cost(self.source, self.prices, self.question, now=self.now, trend=trend)
         left = self._cut(document, units)
-
-        def show(out: Console) -> None:
-            sessions = {row.session for row in document.rows if isinstance(row.session, str)}
-            titles = self.source.titles(sessions) if "session" in units else {}
-            show_ledger(out, document, units, titles)
-
         if out is None:
             self._print_lists(document, lambda: rows_as_lists(document, units))
         else:
-            self._show_rows(out, document, left, show)
+            sessions = {row.session for row in document.rows if isinstance(row.session, str)}
+            titles = self.source.titles(sessions) if sessions else {}
+            self._show_rows(
+                out, document, left, lambda out: show_ledger(out, document, units, titles)
+            )
             if self.budgets.budgets:
                 out.print()
                 show_budgets(out, self._budgets())
@@ -260,9 +258,8 @@ class _Reports(NamedTuple):
         document = explain_cost(self.source, self.prices, self.question, row)
         left = self._cut(document, ())
         if not self._print_rows(document, ResponseRow, document.rows):
-            out = console()
-            show_explanation(out, document, self.question.zone)
-            _show_rest(out, left)
+            out, zone = console(), self.question.zone
+            self._show_rows(out, document, left, lambda out: show_explanation(out, document, zone))
             show_skipped(out, document.skipped, mode=self.question.mode)
         return 0
 
@@ -299,7 +296,8 @@ class _Reports(NamedTuple):
     ) -> None:
         if document.rows:
             show(out)
-            _show_rest(out, left)
+            if left:
+                out.print(f"[dim]… {left:,} more, included in the total; use --limit 0[/]")
             return
         from turnlog.api.costs import Period
         from turnlog.api.sessions.lists import no_such_model
@@ -321,8 +319,3 @@ class _Reports(NamedTuple):
             is_empty=not document.rows,
             is_part=self.question.period != Period(),
         )
-
-
-def _show_rest(out: Console, left: int) -> None:
-    if left:
-        out.print(f"[dim]… {left:,} more, included in the total; use --limit 0[/]")
