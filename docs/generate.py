@@ -17,7 +17,6 @@ import click
 import msgspec
 from rich.console import Console
 
-from turnlog.api.index import RefreshDocument
 from turnlog.api.keep.copies import InstallDocument, KeepDocument
 from turnlog.api.keep.restore import (
     ArchiveDocument,
@@ -28,6 +27,7 @@ from turnlog.api.keep.restore import (
 )
 from turnlog.api.keep.trash import DeleteDocument, TrashDocument
 from turnlog.api.live import WatchedRow
+from turnlog.api.refresh import RefreshDocument
 from turnlog.api.repair import CompactDocument, RepairDocument, UndoDocument
 from turnlog.api.sessions.reading import SessionDocument, ShowDocument
 from turnlog.api.sessions.resume import ResumeDocument

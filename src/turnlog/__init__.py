@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from turnlog.api.costs import Figures as Figures
     from turnlog.api.costs import Ledger as Ledger
     from turnlog.api.costs import LedgerRow as LedgerRow
-    from turnlog.api.health import Health as Health
-    from turnlog.api.index import RefreshResult as RefreshResult
+    from turnlog.api.health.logs import Health as Health
     from turnlog.api.insights import Insights as Insights
     from turnlog.api.keep.copies import KeepRun as KeepRun
     from turnlog.api.keep.restore import Archived as Archived
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from turnlog.api.keep.trash import RetentionReport as RetentionReport
     from turnlog.api.query import QueryDocument as QueryDocument
     from turnlog.api.query import SqlDocument as SqlDocument
+    from turnlog.api.refresh import RefreshResult as RefreshResult
     from turnlog.api.search import Hit as Hit
     from turnlog.api.search import SearchDocument as SearchDocument
     from turnlog.api.sessions.kept_session import KeptSession as KeptSession
@@ -156,8 +156,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Ledger",
         "LedgerRow",
     ),
-    "turnlog.api.health": ("Health",),
-    "turnlog.api.index": ("RefreshResult",),
+    "turnlog.api.health.logs": ("Health",),
+    "turnlog.api.refresh": ("RefreshResult",),
     "turnlog.api.insights": ("Insights",),
     "turnlog.api.keep.copies": ("KeepRun",),
     "turnlog.api.query": (

@@ -61,13 +61,14 @@ if TYPE_CHECKING:  # Imported on use: most programs need few of them.
         Unit,
     )
     from turnlog.api.export import ThreadName
-    from turnlog.api.health import Health
-    from turnlog.api.index import Index, RefreshResult
+    from turnlog.api.health.logs import Health
+    from turnlog.api.index import Index
     from turnlog.api.insights import Insights
     from turnlog.api.keep.copies import KeepRun
     from turnlog.api.keep.restore import Archived, Restored, Unarchived
     from turnlog.api.keep.trash import Deletion, RetentionReport
     from turnlog.api.query import Parameters, QueryDocument, SqlDocument
+    from turnlog.api.refresh import RefreshResult
     from turnlog.api.search import SearchDocument
     from turnlog.api.sessions.lists import IndexedSession, SessionRow, SessionSort
     from turnlog.export.exporter import Shape
@@ -443,7 +444,7 @@ class Store(Closing):
         ``health.is_well`` is the verdict, ``health.findings`` lists the problems. *strict* also
         checks each record against the rules of its type.
         """
-        from turnlog.api.health import check
+        from turnlog.api.health.logs import check
 
         return check(self.homes, text, strict=strict)
 

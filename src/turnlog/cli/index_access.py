@@ -14,7 +14,8 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from turnlog.api.costs import UsageSource
     from turnlog.api.homes import Home
-    from turnlog.api.index import Fallback, Index, Stage
+    from turnlog.api.index import Index
+    from turnlog.api.refresh import Fallback, Stage
     from turnlog.pricing.cost import Prices
 
 

@@ -193,7 +193,7 @@ def _leave() -> None:
     """Exit without waiting for calls that are still running: the client is gone."""
     others = [each for each in threading.enumerate() if each is not threading.current_thread()]
     if any(not each.daemon for each in others):
-        from turnlog.api.index import delete_temporary_indexes
+        from turnlog.api.refresh import delete_temporary_indexes
 
         delete_temporary_indexes()
         sys.stdout.flush()

@@ -10,14 +10,7 @@ from turnlog.catalog.indexed_sessions import (
     SessionSort,
     list_indexed,
 )
-from turnlog.catalog.names import (
-    models_used,
-    no_such_model,
-    no_such_tool,
-    short_model,
-    shown_name,
-    tools_named,
-)
+from turnlog.catalog.names import models_used, no_such_model, no_such_tool, tools_named
 from turnlog.catalog.projects import ProjectCatalog, ProjectRow, ProjectSort, list_projects
 from turnlog.catalog.session_figures import (
     RecordPosition,
@@ -45,16 +38,10 @@ __all__ = [
     "list_indexed",
     "list_projects",
     "list_sessions",
-    "models_used",
     "newest_records",
-    "no_such_model",
-    "no_such_tool",
     "placed_record",
     "session_figures",
     "sessions_in",
-    "short_model",
-    "shown_name",
-    "tools_named",
     "unknown_names",
 ]
 

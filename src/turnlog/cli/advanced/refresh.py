@@ -12,7 +12,7 @@ from turnlog.cli.options import home_option, json_option, show_json
 from turnlog.cli.terminal.progress import bar
 
 if TYPE_CHECKING:
-    from turnlog.api.index import RefreshResult
+    from turnlog.api.refresh import RefreshResult
 
 _SHOWN = 5
 
@@ -34,7 +34,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, rebuild: bool) -> int:
     done in advance. The index can be deleted at any time.
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.index import refresh, refresh_document
+    from turnlog.api.refresh import refresh, refresh_document
 
     with bar() as progress:
         result = refresh(all_homes(homes), rebuild=rebuild, progress=progress)

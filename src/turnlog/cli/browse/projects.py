@@ -145,7 +145,7 @@ def _show(
 
 
 def _cells(row: ProjectRow, now: datetime) -> dict[str, str]:
-    from turnlog.api.sessions.lists import short_model
+    from turnlog.api.sessions.names import short_model
 
     return {
         "sessions": f"{row.sessions:,}",

@@ -283,7 +283,7 @@ def _lasted(row: Any) -> str:
 
 def short_models(models: list[str]) -> str:
     """Return the short name of the last of *models*, and how many others there are."""
-    from turnlog.api.sessions.lists import short_model
+    from turnlog.api.sessions.names import short_model
 
     if not models:
         return ""

@@ -300,7 +300,7 @@ class _Reports(NamedTuple):
                 out.print(f"[dim]… {left:,} more, included in the total; use --limit 0[/]")
             return
         from turnlog.api.costs import Period
-        from turnlog.api.sessions.lists import no_such_model
+        from turnlog.api.sessions.names import no_such_model
 
         filters = dict(self.options)
         if filters["model"] is not None:

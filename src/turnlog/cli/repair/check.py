@@ -26,7 +26,7 @@ from turnlog.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.health import Health, HealthTotals, LocatedFinding
+    from turnlog.api.health.logs import Health, HealthTotals, LocatedFinding
     from turnlog.api.homes import LogFile, Problem
 
 _SHOWN_LOGS = 8
@@ -75,7 +75,7 @@ def command(
 
     PATH is a log or a directory of logs; SESSION is the beginning of a session ID, or "latest".
     """
-    from turnlog.api.health import LocatedFinding, examine
+    from turnlog.api.health.logs import LocatedFinding, examine
 
     began = time.monotonic()
     problems: list[Problem] = []
@@ -202,7 +202,7 @@ def _show_findings(out: Console, health: Health, *, everything: bool) -> None:
 
 
 def _show_hints(out: Console, health: Health, homes: tuple[str, ...]) -> None:
-    from turnlog.api.health import LESS_THAN_KEPT
+    from turnlog.api.health.logs import LESS_THAN_KEPT
     from turnlog.cli.terminal.console import safe
 
     codes = {finding.code for finding in health.findings}

@@ -17,7 +17,7 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.health import Checkup, DoctorFinding, Example
+    from turnlog.api.health.doctor import Checkup, DoctorFinding, Example
 
 _SHOWN: Final = 4
 _WIDEST_DETAIL: Final = 46
@@ -50,7 +50,7 @@ def command(
     Checks logs, threads, related files, permissions, disk space, the index and the agent's cleanup
     settings. Each finding comes with the command that fixes it. Nothing is changed.
     """
-    from turnlog.api.health import DoctorFinding, check_up, doctor_context
+    from turnlog.api.health.doctor import DoctorFinding, check_up, doctor_context
     from turnlog.api.homes import all_homes
     from turnlog.cli.index_access import open_index
     from turnlog.cli.terminal.progress import progress

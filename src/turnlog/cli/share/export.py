@@ -271,7 +271,7 @@ class Export(Struct, kw_only=True, dict=True):
         """Note in the journal where secrets were exported to, for `turnlog secrets scan`."""
         if self.target is None or not self.secrets:
             return
-        from turnlog.api.health import note_exported_secrets
+        from turnlog.api.health.secrets import note_exported_secrets
 
         note_exported_secrets(self.target, self.secrets)
         count = counted(len({key for found in self.secrets.values() for key in found}), "secret")

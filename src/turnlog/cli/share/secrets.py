@@ -16,7 +16,7 @@ from turnlog.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from turnlog.api.health import SecretRow, SecretsDocument
+    from turnlog.api.health.secrets import SecretRow, SecretsDocument
 
 _SHOWN_PROBLEMS = 5
 _WIDTH_BUT_SESSIONS = 76
@@ -58,7 +58,7 @@ def command(
     Detects known key formats, private keys, bearer tokens, passwords in URLs, and values of fields
     with names such as "password". Secrets are printed masked and are not stored.
     """
-    from turnlog.api.health import SecretRow, scan_secrets
+    from turnlog.api.health.secrets import SecretRow, scan_secrets
     from turnlog.api.homes import all_homes
     from turnlog.cli.terminal.progress import bar
 

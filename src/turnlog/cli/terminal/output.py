@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +13,6 @@ import msgspec
 
 from turnlog.cli.options import show_json
 from turnlog.cli.terminal.console import at_most, console, safe, when
-from turnlog.export.csv_cells import cell
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -178,6 +176,10 @@ def show_csv_rows(
 
 def show_csv_cells(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
     """Print sequences of values as CSV rows."""
+    import csv
+
+    from turnlog.export.csv_cells import cell
+
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([cell(name) for name in names])

@@ -184,7 +184,7 @@ def _name_cells(
 
 def _plain_names(rows: Iterable[LedgerRow | ComparedRow], units: Sequence[Unit]) -> list[list[str]]:
     """Return the names of each row, one for each unit."""
-    from turnlog.api.sessions.lists import shown_name
+    from turnlog.api.sessions.names import shown_name
 
     names = [[shown_name(unit, getattr(row, unit)) for unit in units] for row in rows]
     return [[inert(name) for name in row] for row in names]

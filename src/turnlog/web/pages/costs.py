@@ -6,7 +6,8 @@ from decimal import Decimal
 from typing import Final, cast
 
 from turnlog.api.costs import Figures, Ledger, LedgerRow, Unit
-from turnlog.api.sessions.lists import list_indexed, shown_name
+from turnlog.api.sessions.lists import list_indexed
+from turnlog.api.sessions.names import shown_name
 from turnlog.export.html.charts import (
     CHART_CSS,
     Bar,

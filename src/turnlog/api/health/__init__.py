@@ -1,0 +1,1 @@
+"""Check logs, find secrets, diagnose problems."""
