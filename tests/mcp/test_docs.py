@@ -83,5 +83,5 @@ def test_the_settings_are_those_there_are():
 
 
 def test_the_frame_is_shown_as_it_is():
-    shown = re.search(r"^    (What follows is .*) …$", PAGE, re.MULTILINE)
+    shown = re.search(r"^    (The following is .*) …$", PAGE, re.MULTILINE)
     assert NOTICE.startswith(shown[1])

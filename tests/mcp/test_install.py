@@ -92,8 +92,8 @@ def test_the_command_starts_turnlog(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--project", ".", "--all-projects"], "one project, or all of them"),
-        (["--json"], "--json goes with --install"),
+        (["--project", ".", "--all-projects"], "cannot be combined"),
+        (["--json"], "--json requires --install"),
         (["--http", "--host", "0.0.0.0"], "no loopback address"),
         (["--http", "--port", "70000"], "70000"),
         (["--project", "/"], "as a project"),

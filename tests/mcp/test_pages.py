@@ -25,7 +25,7 @@ def written(answer, most_bytes, places=None):
 @given(st.text(max_size=60), st.integers(0, 2**63))
 def test_a_cursor_comes_back(question, place):
     cursors = Cursors()
-    assert cursors.take(question, cursors.give(question, place)) == place
+    assert cursors.decode(question, cursors.encode(question, place)) == place
 
 
 @given(st.text(max_size=80))
@@ -33,31 +33,31 @@ def test_a_cursor_that_was_made_up_is_refused(cursor):
     if not cursor.strip():
         return
     with pytest.raises(UsageError, match="cursor") as caught:
-        Cursors().take("question", cursor)
+        Cursors().decode("question", cursor)
     assert caught.value.hint
 
 
 @given(st.integers(0, 41), st.sampled_from("Ab0_-"))
 def test_a_cursor_that_was_changed_is_refused(at, letter):
     cursors = Cursors()
-    cursor = cursors.give("question", 5)
+    cursor = cursors.encode("question", 5)
     changed = cursor[:at] + letter + cursor[at + 1 :]
     if changed == cursor:
         return
-    with pytest.raises(UsageError, match="not given by this server"):
-        cursors.take("question", changed)
+    with pytest.raises(UsageError, match="invalid cursor"):
+        cursors.decode("question", changed)
 
 
 def test_a_cursor_of_another_server_or_another_question_is_refused():
     cursors = Cursors()
-    with pytest.raises(UsageError, match="not given by this server"):
-        cursors.take("question", Cursors().give("question", 5))
-    with pytest.raises(UsageError, match="another question"):
-        cursors.take("question", cursors.give("another", 5))
+    with pytest.raises(UsageError, match="invalid cursor"):
+        cursors.decode("question", Cursors().encode("question", 5))
+    with pytest.raises(UsageError, match="other arguments"):
+        cursors.decode("question", cursors.encode("another", 5))
 
 
 def test_no_cursor_is_the_beginning():
-    assert [Cursors().take("question", each) for each in (None, "", "  ")] == [0, 0, 0]
+    assert [Cursors().decode("question", each) for each in (None, "", "  ")] == [0, 0, 0]
 
 
 def test_questions_are_equal_whatever_is_not_said_and_in_whatever_order():
@@ -105,7 +105,7 @@ def test_pages_are_bounded_and_give_every_row_once(rows, most_bytes, has_places)
 def test_one_row_that_is_too_large_is_shortened_and_the_next_is_reached(row):
     text = written(ToolAnswer(noun="rows", rows=[row, {"text": "small"}], rest="Ask X."), 5_000)
     assert len(text.encode()) <= 5_000
-    assert "Something was shortened. Ask X." in text
+    assert "Some text was shortened. Ask X." in text
     document = json.loads(unframed(text))
     assert len(document["rows"]) >= 1
     assert document["rows"][-1] == {"text": "small"} or document["next"] == "at-1"

@@ -162,7 +162,7 @@ def test_a_page_of_a_long_session_ends_with_what_was_said_last(tmp_path):
         text = with_client(ctx, ask)
     assert len(text.encode()) <= ctx.settings.answer_bytes
     assert len(text) > 15_000, "there was room for more"
-    assert "what came before is left out" in text
+    assert "earlier turns left out" in text
     assert "The very last word." in text
     assert "Prompt 599 " in text
     assert "Prompt 1 " not in text
@@ -195,7 +195,7 @@ def test_the_prompt_gathers_what_one_needs_to_go_on(ctx):
     latest, one = with_client(ctx, ask)
     for text in (latest, one):
         check_clean(text, ctx)
-        assert "continue what was done" in text.rpartition("</recorded-data ")[2]
+        assert "Continue the work of the session" in text.rpartition("</recorded-data ")[2]
         assert "Count the apples." in unframed(text)
         assert "No pears." in unframed(text)
     assert "pending: apples" in unframed(one)
@@ -225,7 +225,7 @@ def test_nothing_to_go_on_with_is_told(tmp_path):
         (tmp_path / "home" / "projects").mkdir(parents=True)
 
         async def ask(client):
-            with pytest.raises(MCPError, match="no session yet"):
+            with pytest.raises(MCPError, match="no sessions yet"):
                 await client.get_prompt("continue")
             return json.loads(
                 unframed((await client.call_tool("list_sessions", {})).content[0].text)
@@ -246,9 +246,9 @@ def test_nothing_to_go_on_with_is_told(tmp_path):
         ("list_sessions", {"sort": "colour"}, "'active', 'started'"),
         ("list_sessions", {"project": "/etc"}, "no project '/etc' here"),
         ("list_sessions", {"project": "../orchards"}, "--all-projects"),
-        ("list_sessions", {"project": ""}, "whole path"),
+        ("list_sessions", {"project": ""}, "absolute path"),
         ("list_sessions", {"since": "soonish"}, "invalid date"),
-        ("list_sessions", {"cursor": "AAAA"}, "cursor was not given by this server"),
+        ("list_sessions", {"cursor": "AAAA"}, "invalid cursor"),
         ("list_sessions", {"title": "x" * 600}, "at most this long: 500"),
         ("session_overview", {}, "session is missing"),
         ("session_overview", {"session": ""}, "at least this long: 1"),
@@ -257,7 +257,7 @@ def test_nothing_to_go_on_with_is_told(tmp_path):
         ("session_overview", {"session": OUT}, "no session"),
         ("session_overview", {"session": 5}, "session must be a valid string"),
         ("session_overview", {"session": "latest", "record": ""}, "record must be"),
-        ("delete", {"session": ONE}, "there is no tool 'delete'"),
+        ("delete", {"session": ONE}, "unknown tool 'delete'"),
     ],
 )
 def test_mistakes_are_told_with_what_to_do(ctx, name, arguments, said):
@@ -275,7 +275,7 @@ def test_a_prefix_of_several_sessions_is_told_and_names_only_those_of_the_projec
             Log(home, session, project).say_everything()
         ctx = desk_of(find_homes((home,)))
         text = told(ctx, "session_overview", {"session": "abc"})
-        assert "2 sessions begin with abc" in text
+        assert "2 sessions start with abc" in text
         assert ids[0] in text
         assert ids[2] not in text
         # One within the project is meant, whatever is outside.
@@ -392,7 +392,7 @@ def test_a_crash_says_nothing_but_that_it_was_one(ctx, caplog):
         raise RuntimeError(f"{ORDER} in /home/ada/.claude: {SECRET.text}")
 
     text = told(ctx, "crashing", {}, (made_tool(crashing),))
-    assert text.startswith("error: the call failed: RuntimeError\nhint: ask again")
+    assert text.startswith("error: the call failed: RuntimeError\nhint: try again")
     assert "ada" not in text
     assert ORDER not in text
     assert "test_server.py" in caplog.text  # Its owner learns where.
@@ -446,7 +446,7 @@ def test_a_reading_that_takes_too_long_is_told_and_goes_on(tmp_path, monkeypatch
         monkeypatch.setattr(background_refresh, "refresh", slow)
         monkeypatch.setattr(background_refresh, "LITTLE_BYTES", sys.maxsize)
         text = told(ctx, "list_sessions", {})
-        assert text.startswith("error: the logs are still being read\nhint: ask again in a moment")
+        assert text.startswith("error: still reading the logs\nhint: try again in a moment")
         go.set()
         assert asked(ctx, SESSIONS)["total"] == 2
 
@@ -496,7 +496,7 @@ def test_a_reading_that_is_cut_off_is_told(tmp_path, monkeypatch, program):
     monkeypatch.setattr(background_refresh.sys, "executable", program)
     with own_index(tmp_path / "own"):
         text = told(desk_of(find_homes((make_home(tmp_path),))), "list_sessions", {})
-    assert text == "error: the reading of the logs was cut off\nhint: ask again"
+    assert text == "error: reading the logs was interrupted\nhint: try again"
 
 
 def command(*arguments):
@@ -539,7 +539,7 @@ def test_over_stdio_nothing_but_the_protocol_is_said(tmp_path):
     assert {each["id"] for each in document["sessions"]} == {ONE, TWO}
     # A setting that cannot be read is told, and changes nothing.
     assert "config.toml: mcp.scope: 5 is not" in said
-    assert "config.toml: mcp.colour: no such setting" in said
+    assert "config.toml: mcp.colour: unknown setting" in said
 
 
 def test_the_official_client_starts_it_where_a_project_is(tmp_path):

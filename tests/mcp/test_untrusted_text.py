@@ -43,7 +43,7 @@ def test_a_log_that_repeats_an_earlier_answer_cannot_close_the_next_one():
 
 @pytest.mark.parametrize("text", ["", "apples", NOTICE, f"{NOTICE}\n<recorded-data x>\napples"])
 def test_what_is_no_frame_is_told(text):
-    with pytest.raises(ValueError, match="no frame"):
+    with pytest.raises(ValueError, match="valid frame"):
         unframed(text)
 
 

@@ -1,7 +1,7 @@
 """Refresh the index in the background of a server.
 
 A small refresh runs in a thread, a large one in a child process, whose memory the server does not
-keep. A caller waits for it as long as it may; the refresh continues if that is not enough.
+keep. Callers wait up to their time limit; the refresh continues after that.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _RunningRefresh:
         if self.message.error:
             raise UsageError(self.message.error, hint=self.message.hint)
         if not self.message.is_done:
-            raise UsageError("the reading of the logs was cut off", hint="ask again")
+            raise UsageError("reading the logs was interrupted", hint="try again")
 
 
 class BackgroundRefresh:
@@ -118,8 +118,8 @@ class BackgroundRefresh:
             read, total = running.message.read_bytes, running.message.total_bytes
             part = f": {read:,} of {total:,} bytes" if read else ""
             raise UsageError(
-                f"the logs are still being read{part}",
-                hint="ask again in a moment; the reading goes on in the meantime",
+                f"still reading the logs{part}",
+                hint="try again in a moment; reading continues in the background",
             )
         if running.error is not None:
             raise running.error

@@ -1,7 +1,7 @@
-"""Settings for the programs that can ask: printed, never written.
+"""Settings for MCP clients: printed, never written.
 
-Claude Code, Cursor, VS Code and Codex start the server in a project, or can name it, so that it
-tells of that project. A program that works nowhere, as Claude Desktop does, must be told a project.
+Claude Code, Cursor, VS Code and Codex start the server in a project or can pass its directory.
+Claude Desktop has no project, so its settings name one.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-_FROM_HERE: Final = ("TURNLOG_HOME", "CLAUDE_CONFIG_DIR")
-"""What decides which logs are read, if it is set: a program started elsewhere has not got it."""
+_COPIED_VARIABLES: Final = ("TURNLOG_HOME", "CLAUDE_CONFIG_DIR")
+"""Variables that decide which logs are read; copied because clients may not inherit them."""
 _WORKSPACE: Final = "${workspaceFolder}"
 
 
 class ClientSetting(Struct, kw_only=True):
-    """What one program must be told."""
+    """The setting for one client."""
 
     program: str
     where: str
-    """The file that it stands in, or the shell."""
+    """The file to edit, or ``shell``."""
     text: str
-    """What to put there, or to run."""
+    """The text to add, or the command to run."""
 
 
 class SettingsDocument(Struct, kw_only=True):
-    """What `turnlog mcp --install --json` prints."""
+    """The output of `turnlog mcp --install --json`."""
 
     settings: list[ClientSetting]
 
 
 def own_command() -> list[str]:
     """Return the command that starts turnlog from anywhere."""
-    beside = Path(sys.executable).parent / ("turnlog.exe" if os.name == "nt" else "turnlog")
-    found = str(beside) if beside.is_file() else shutil.which("turnlog")
-    return [found] if found else [sys.executable, "-m", "turnlog.cli"]
+    own = Path(sys.executable).parent / ("turnlog.exe" if os.name == "nt" else "turnlog")
+    path = str(own) if own.is_file() else shutil.which("turnlog")
+    return [path] if path else [sys.executable, "-m", "turnlog.cli"]
 
 
 def settings_for(
@@ -54,54 +54,58 @@ def settings_for(
     command: Sequence[str] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> SettingsDocument:
-    """Return the settings for every program that we know."""
+    """Return the settings for all supported clients."""
     start = [*(command or own_command()), "mcp"]
     for home in homes:
         start += ["--home", os.path.abspath(os.path.expanduser(home))]
     if prefix:
         start += ["--prefix", prefix]
-    env = {name: environ[name] for name in _FROM_HERE if environ.get(name)}
-    named = [] if project is None else ["--project", os.path.realpath(os.path.expanduser(project))]
+    env = {name: environ[name] for name in _COPIED_VARIABLES if environ.get(name)}
+    scope = [] if project is None else ["--project", os.path.realpath(os.path.expanduser(project))]
     if all_projects:
-        named = ["--all-projects"]
-    somewhere = named or ["--project", os.getcwd()]
-    in_editor = named or ["--project", _WORKSPACE]
-    return SettingsDocument(settings=list(_settings(start, env, named, somewhere, in_editor)))
+        scope = ["--all-projects"]
+    desktop_scope = scope or ["--project", os.getcwd()]
+    editor_scope = scope or ["--project", _WORKSPACE]
+    return SettingsDocument(
+        settings=list(_settings(start, env, scope, desktop_scope, editor_scope))
+    )
 
 
 def _settings(
     start: list[str],
     env: dict[str, str],
-    named: list[str],
-    somewhere: list[str],
-    in_editor: list[str],
+    scope: list[str],
+    desktop_scope: list[str],
+    editor_scope: list[str],
 ) -> Iterator[ClientSetting]:
     flags = [part for name, value in env.items() for part in ("--env", f"{name}={value}")]
-    added = ["mcp", "add", "--scope", "user", "turnlog", *flags, "--", *start, *named]
-    yield ClientSetting(program="Claude Code", where="shell", text=shlex.join(["claude", *added]))
+    arguments = ["mcp", "add", "--scope", "user", "turnlog", *flags, "--", *start, *scope]
+    yield ClientSetting(
+        program="Claude Code", where="shell", text=shlex.join(["claude", *arguments])
+    )
     yield ClientSetting(
         program="Claude Code, for one project",
         where=".mcp.json in the project",
-        text=_json({"mcpServers": {"turnlog": _server(start + named, env)}}),
+        text=_json({"mcpServers": {"turnlog": _server(start + scope, env)}}),
     )
     yield ClientSetting(
         program="Claude Desktop",
         where=_desktop_file(),
-        text=_json({"mcpServers": {"turnlog": _server(start + somewhere, env)}}),
+        text=_json({"mcpServers": {"turnlog": _server(start + desktop_scope, env)}}),
     )
     yield ClientSetting(
         program="Cursor",
         where="~/.cursor/mcp.json",
-        text=_json({"mcpServers": {"turnlog": _server(start + in_editor, env)}}),
+        text=_json({"mcpServers": {"turnlog": _server(start + editor_scope, env)}}),
     )
-    server = {"type": "stdio"} | _server(start + in_editor, env)
+    server = {"type": "stdio"} | _server(start + editor_scope, env)
     yield ClientSetting(
         program="VS Code",
         where=".vscode/mcp.json in the project",
         text=_json({"servers": {"turnlog": server}}),
     )
     yield ClientSetting(
-        program="Codex", where="~/.codex/config.toml", text=_toml(start + named, env)
+        program="Codex", where="~/.codex/config.toml", text=_toml(start + scope, env)
     )
 
 
@@ -123,9 +127,9 @@ def _json(value: Any) -> str:
 
 
 def _toml(command: list[str], env: dict[str, str]) -> str:
-    # A JSON string is a TOML string, and a list of them a list, but for what JSON leaves unescaped.
-    said = [_toml_string(each) for each in command]
-    text = f"[mcp_servers.turnlog]\ncommand = {said[0]}\nargs = [{', '.join(said[1:])}]"
+    # JSON strings are valid TOML strings, except for characters that JSON leaves unescaped.
+    parts = [_toml_string(part) for part in command]
+    text = f"[mcp_servers.turnlog]\ncommand = {parts[0]}\nargs = [{', '.join(parts[1:])}]"
     if env:
         pairs = ", ".join(f"{name} = {_toml_string(value)}" for name, value in env.items())
         text += f"\nenv = {{ {pairs} }}"

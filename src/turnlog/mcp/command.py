@@ -1,4 +1,4 @@
-"""``turnlog mcp``: the server, and the settings for the programs that start it."""
+"""``turnlog mcp``: run the server, or print settings for clients."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ def command(
     size.
     """
     if project is not None and all_projects:
-        raise UsageError("one project, or all of them", hint="leave out one of the two options")
+        raise UsageError(
+            "--project and --all-projects cannot be combined", hint="leave out one of them"
+        )
     if not re.fullmatch(r"[A-Za-z0-9_-]{0,30}", prefix):
         raise UsageError(
             f"invalid prefix: {prefix[:80]!r}", hint="use up to 30 letters, digits, _ and -"
@@ -103,7 +105,7 @@ def command(
             homes, project, all_projects=all_projects, prefix=prefix, as_json=as_json
         )
     if as_json:
-        raise UsageError("--json goes with --install", hint="the server itself speaks JSON-RPC")
+        raise UsageError("--json requires --install", hint="the server itself uses JSON-RPC")
     server = _server(homes, project, all_projects=all_projects, prefix=prefix)
     if over_http:
         _run_http(server, host, port, token_file)
@@ -147,18 +149,18 @@ def make_context(
     from turnlog.redact import rules_from
 
     config = load_config(turnlog_home())
-    settings, wrong = settings_from(config.mcp)
-    rules, broken = rules_from(config.redact)
-    for each in (*config.problems, *wrong, *broken):
-        click.echo(f"warning: {inert(problem_message(each, turnlog_home()))}", err=True)
-    found = all_homes(homes)
+    settings, invalid = settings_from(config.mcp)
+    rules, invalid_rules = rules_from(config.redact)
+    for problem in (*config.problems, *invalid, *invalid_rules):
+        click.echo(f"warning: {inert(problem_message(problem, turnlog_home()))}", err=True)
+    resolved = all_homes(homes)
     is_wide = all_projects or (settings.scope == "all" and project is None)
     return ToolContext(
-        homes=found,
+        homes=resolved,
         scope=None if is_wide else scope_of(project),
         rules=rules,
         settings=settings,
-        background=BackgroundRefresh(found),
+        background=BackgroundRefresh(resolved),
         parent=os.getppid(),
         prefix=prefix,
     )
@@ -169,16 +171,16 @@ def scope_of(project: str | None) -> str:
     if project is not None and "${" in project:
         raise UsageError(
             f"{project!r} was not filled in by the program that started the server",
-            hint="write the directory itself behind --project",
+            hint="pass the directory itself with --project",
         )
     try:
         directory = os.path.realpath(os.path.expanduser(project or os.getcwd()))
     except (FileNotFoundError, ValueError):
-        raise UsageError("there is no such directory", hint="name one with --project") from None
-    if os.path.dirname(directory) == directory:  # Programs without a project start here.
+        raise UsageError("no such directory", hint="pass another with --project") from None
+    if os.path.dirname(directory) == directory:  # Clients without a project start here.
         raise UsageError(
             f"refusing to use {directory} as a project",
-            hint="name one with --project DIR, or use --all-projects",
+            hint="pass one with --project DIR, or use --all-projects",
         )
     return directory
 
@@ -191,8 +193,10 @@ def _run_http(server: TurnlogServer, host: str, port: int, token_file: str | Non
 
 def _leave() -> None:
     """Exit without waiting for calls that are still running: the client is gone."""
-    others = [each for each in threading.enumerate() if each is not threading.current_thread()]
-    if any(not each.daemon for each in others):
+    others = [
+        thread for thread in threading.enumerate() if thread is not threading.current_thread()
+    ]
+    if any(not thread.daemon for thread in others):
         from turnlog.api.refresh import delete_temporary_indexes
 
         delete_temporary_indexes()
@@ -214,16 +218,16 @@ def _show_settings(
 
     from turnlog.mcp.client_settings import settings_for
 
-    found = settings_for(homes=homes, project=project, all_projects=all_projects, prefix=prefix)
+    document = settings_for(homes=homes, project=project, all_projects=all_projects, prefix=prefix)
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(document))
         return 0
-    for number, each in enumerate(found.settings):
+    for number, setting in enumerate(document.settings):
         if number:
             click.echo()
-        how = "run" if each.where == "shell" else f"put into {each.where}"
-        click.echo(f"# {each.program}: {how}")
-        click.echo(inert(each.text, keep="\n"))
+        how = "run" if setting.where == "shell" else f"put into {setting.where}"
+        click.echo(f"# {setting.program}: {how}")
+        click.echo(inert(setting.text, keep="\n"))
     if find_spec("mcp") is None:
         click.echo(f"warning: the server needs a package: mcp\nhint: {_EXTRA}", err=True)
     return 0

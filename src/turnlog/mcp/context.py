@@ -1,20 +1,20 @@
 """The context of a tool's call: homes, scope, rules for secrets, time limit, and the index.
 
-The scope is the directory of the project that the server was started for; None means everything,
+The scope is the directory of the project that the server was started for; None means all projects,
 which only the owner can choose. Tools get directories from `ToolContext.project` and sessions from
-`ToolContext.session`; what is outside of the scope does not exist for them.
+`ToolContext.session`, which raise NotFound for anything outside the scope.
 
 The index that a tool gets stops at the deadline, skips records that are too large, and masks
-secrets. Lines are masked whole as they are read: a secret that was cut in two is not recognized.
-Texts that a pattern or a search is matched with are masked too, or it could find out a secret
+secrets. Lines are masked whole as they are read, because half a secret is not recognized. Text
+that a pattern or a search is matched against is masked too; otherwise a secret could be guessed
 letter by letter.
 
 The owner's settings are in config.toml; no argument of a tool can widen them:
 
     [mcp]
-    scope = "all"               # every project, not only the one that the server was started in
-    answer_bytes = 24000        # no answer is larger
-    seconds = 20                # no answer takes longer
+    scope = "all"               # all projects, not only the one the server was started in
+    answer_bytes = 24000        # largest answer
+    seconds = 20                # time limit of an answer
 """
 
 from __future__ import annotations
@@ -77,19 +77,19 @@ def _reason(name: str, value: Any) -> str | None:
         case "answer_bytes":
             if isinstance(value, int) and is_number and LEAST_BYTES <= value <= MOST_BYTES:
                 return None
-            return f"{value!r} is no number of bytes from {LEAST_BYTES:,} to {MOST_BYTES:,}"
+            return f"{value!r} is not a number of bytes from {LEAST_BYTES:,} to {MOST_BYTES:,}"
         case "seconds":
             if is_number and 1 <= value <= MOST_SECONDS:
                 return None
-            return f"{value!r} is no number of seconds from 1 to {MOST_SECONDS}"
+            return f"{value!r} is not a number of seconds from 1 to {MOST_SECONDS}"
         case _:
-            return f"no such setting; there are {', '.join(Settings.__struct_fields__)}"
+            return f"unknown setting; use one of {', '.join(Settings.__struct_fields__)}"
 
 
 LARGEST_RECORD_BYTES: Final = 8 * 1024 * 1024
-"""Larger records are not read: in memory they take several times as much."""
+"""Larger records are skipped: parsed, they need several times as much memory."""
 LATEST: Final = "latest"
-_WIDEN: Final = "this server tells of one project; its owner can start it with --all-projects"
+_WIDEN: Final = "this server is limited to one project; its owner can start it with --all-projects"
 _SOME: Final = 5
 _STEPS_OF_SQLITE: Final = 20_000
 
@@ -103,7 +103,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """The seconds that are left."""
+        """The remaining seconds."""
         return max(0.0, self._ends - time.monotonic())
 
     @property
@@ -111,7 +111,7 @@ class Deadline:
         return time.monotonic() >= self._ends
 
     def check(self) -> None:
-        """Raise UsageError if the time is over."""
+        """Raise UsageError after the deadline."""
         if self.is_over:
             raise self.late()
 
@@ -165,7 +165,7 @@ class KnownSession(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """What a tool's call needs."""
+    """The context of tool calls."""
 
     homes: tuple[Home, ...]
     scope: str | None
@@ -177,12 +177,12 @@ class ToolContext:
     background: BackgroundRefresh | None = None
     """Keeps the index fresh; without it, each call does."""
     parent: int | None = None
-    """The process that started the server: perhaps an agent with a session of its own."""
+    """The process that started the server, which may be an agent with its own session."""
     prefix: str = ""
     """Put before the name of every tool."""
 
     def for_a_call(self, seconds: float) -> ToolContext:
-        """Return the context for one call, which starts now."""
+        """Return the context for one call; its time limit starts now."""
         return replace(self, deadline=Deadline(min(seconds, self.settings.seconds)))
 
     def now(self) -> datetime:
@@ -203,24 +203,24 @@ class ToolContext:
         running = running_sessions(self.homes).values()
         return {each.session_id for each in running if each.pid == self.parent}
 
-    def project(self, asked: str | None = None) -> str | None:
-        """Return *asked*, relative to the scope, or the scope itself; raise if it is outside."""
-        if asked is None:
+    def project(self, name: str | None = None) -> str | None:
+        """Return the directory *name*, or the scope if None; raise NotFound outside the scope."""
+        if name is None:
             return self.scope
-        if "\0" in asked or not asked.strip():
-            raise UsageError("a project is a directory", hint="give its whole path")
-        asked = os.path.expanduser(asked)
+        if "\0" in name or not name.strip():
+            raise UsageError("a project is a directory", hint="pass its absolute path")
+        name = os.path.expanduser(name)
         if self.scope is None:
-            if is_windows_path(asked):
-                return expand_path(asked)
-            if not os.path.isabs(asked):
+            if is_windows_path(name):
+                return expand_path(name)
+            if not os.path.isabs(name):
                 raise UsageError(
-                    f"{asked!r} is no whole path", hint="projects are known by their whole path"
+                    f"{name!r} is not an absolute path", hint="pass the absolute path of a project"
                 )
-            return os.path.normpath(asked)
-        wanted = os.path.normpath(os.path.join(self.scope, asked))
+            return os.path.normpath(name)
+        wanted = os.path.normpath(os.path.join(self.scope, name))
         if not is_within(wanted, self.scope):
-            raise NotFound(f"there is no project {asked!r} here", hint=_WIDEN)
+            raise NotFound(f"no project {name!r} here", hint=_WIDEN)
         return wanted
 
     @contextmanager
@@ -237,7 +237,7 @@ class ToolContext:
                 raise
 
     def session(self, index: Index, text: str, *, but: Collection[str] = ()) -> KnownSession:
-        """Return the session whose id begins with *text*, or the ``latest``, but none of *but*."""
+        """Return the session whose id starts with *text*, or the ``latest``; never one of *but*."""
         begins = "" if text == LATEST else check_session_id(text)
         which = "s.path <> '' AND s.gone_at IS NULL"  # As `list_sessions` lists them.
         if begins:
@@ -255,14 +255,14 @@ class ToolContext:
         if not chosen:
             here = "" if self.scope is None else " in this project"
             hint = "`list_sessions` lists them"
-            what = "no session yet" if text == LATEST else f"no session {text!r}"
+            what = "no sessions yet" if text == LATEST else f"no session {text!r}"
             raise NotFound(
-                f"there is {what}{here}", hint=hint if self.scope is None else f"{hint}; {_WIDEN}"
+                f"{what}{here}", hint=hint if self.scope is None else f"{hint}; {_WIDEN}"
             )
         ids = dict.fromkeys(each.id for each in chosen)
         if text != LATEST and len(ids) > 1:
             some = ", ".join(list(ids)[:_SOME]) + (", …" if len(ids) > _SOME else "")
             raise AmbiguousSession(
-                f"{len(ids)} sessions begin with {text}", hint=f"say more of the id: {some}"
+                f"{len(ids)} sessions start with {text}", hint=f"pass more of the id: {some}"
             )
         return chosen[0]

@@ -1,7 +1,7 @@
-"""Streamable HTTP, on loopback only and behind a token.
+"""Streamable HTTP, on loopback only and protected by a token.
 
-Whoever asks has to send the token that the owner was told, in a header that no page of another
-origin can send. Each refusal says which it was.
+Requests must send the token in a header, which pages of other origins cannot do. Each refusal
+has its own error type.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PORT: Final = 7433
 
 
 class McpAuth:
-    """Lets a request in if its Host, its Origin and its token are right."""
+    """Accepts requests with a valid Host, Origin and token; refuses all others."""
 
     def __init__(self, app: ASGIApp, *, token: str, place: ServerAddress) -> None:
         self._app, self._token, self._place = app, token, place
@@ -47,12 +47,12 @@ class McpAuth:
             await self._app(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> Refusal | None:
-        """Return why a request is refused; None if it is not."""
+        """Return why a request is refused, or None."""
         refusal = self._place.refusal(headers)
         if refusal is not None:
             return refusal
-        told = values_of(headers, b"authorization")
-        kind, _, token = told[0].partition(" ") if len(told) == 1 else ("", "", "")
+        values = values_of(headers, b"authorization")
+        kind, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
         if kind.lower() != "bearer" or not is_token(token.strip(), self._token):
             words = "send the token that was shown when the server started"
             return Refusal(401, "wrong_token", words)
@@ -60,18 +60,18 @@ class McpAuth:
 
 
 async def _refuse(send: Send, refusal: Refusal) -> None:
-    said = {"error": {"type": refusal.kind, "message": refusal.message}}
+    body = {"error": {"type": refusal.kind, "message": refusal.message}}
     headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
     if refusal.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(said).encode()})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
 
 
 def serve_http(
     server: TurnlogServer, *, host: str, port: int, token_file: str | None = None
 ) -> None:
-    """Serve until told to stop; the address and the token are told on stderr."""
+    """Serve until interrupted; print the address and the token on stderr."""
     token = token_in(token_file) if token_file else new_token()
     listener = listen(host, port)
     place = ServerAddress.of(listener)

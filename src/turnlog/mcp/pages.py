@@ -1,9 +1,9 @@
-"""Answers of bounded size, and how to go on behind them.
+"""Answers of limited size, and the cursors that continue them.
 
-A tool gives an `Answer`: what is to be known of all of it, some rows, and where the next ones are.
-`compose` writes as many rows as fit under the cap and remembers the place of the first that did
-not; a row that does not fit alone is shortened until it does. `Cursors` turns a place into a word
-that only this server can have made, for this very question, and reads it back.
+A tool returns a `ToolAnswer`: totals, some rows, and the position of the next rows. `compose`
+writes as many rows as fit and returns the position of the first that did not; a row that is too
+large on its own is shortened. `Cursors` encodes a position as a signed cursor, valid for one
+question to this server.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from turnlog.redact import Rules, redact_line
 
 _DIGEST_BYTES: Final = 8
 _PLACE_BYTES: Final = 8
-_SEAL_BYTES: Final = 16
-# How much of a text, and how many items of an inner list, are given: ever less until it fits.
+_SIGNATURE_BYTES: Final = 16
+# The longest text and the most items of an inner list; lower limits are tried until it fits.
 _STEPS: Final = ((2_000, 100), (600, 40), (160, 12), (40, 4), (8, 1))
 _ROOM_FOR_OURS: Final = 700
 _LONGEST_REST: Final = 400
 
 
 class ToolAnswer(Struct, kw_only=True):
-    """What a tool found: facts about all of it, and a list of which there may be more."""
+    """The result of a tool: facts about all of it, and one page of rows."""
 
     about: Any = None
-    """A Struct or a mapping; its fields stand first. It should be small."""
+    """A small Struct or mapping; its fields come first."""
     noun: str = ""
-    """What the rows are; empty if there is no list."""
+    """The name of the list of rows; empty for an answer without rows."""
     rows: Sequence[Any] = ()
     """Structs or mappings."""
     offset: int = 0
-    """The place of the first row."""
+    """The position of the first row."""
     next: int | None = None
-    """The place behind the last row; null if there is none."""
+    """The position after the last row; None at the end."""
     places: Sequence[int] | None = None
-    """The place of each row, where those are not counted from *offset* on."""
+    """The position of each row, if they are not consecutive from *offset*."""
     notes: Sequence[str] = ()
-    """What should be known of the answer."""
+    """Remarks on the answer."""
     rest: str = ""
-    """How to get what had to be shortened: 'session(record=…) gives one whole'."""
+    """How to get the full text of what was shortened."""
 
 
 class RenderedAnswer(NamedTuple):
-    """An answer as JSON that may leave, and the place at which it goes on."""
+    """An answer as masked JSON, and the position at which it continues."""
 
     data: str
     next: int | None
@@ -62,47 +62,47 @@ class RenderedAnswer(NamedTuple):
 
 
 class Cursors:
-    """Words that name a place in the answer to one question; a key of this process seals them."""
+    """Cursors: a position in the answer to one question, signed with a key of this process."""
 
     def __init__(self, key: bytes | None = None) -> None:
         self._key = key or secrets.token_bytes(32)
 
-    def give(self, question: str, place: int) -> str:
-        """Make the word for *place*."""
-        said = place.to_bytes(_PLACE_BYTES, "big") + _digest(question)
-        return urlsafe_b64encode(said + self._seal(said)).decode().rstrip("=")
+    def encode(self, question: str, place: int) -> str:
+        """Return the cursor for *place*."""
+        body = place.to_bytes(_PLACE_BYTES, "big") + _digest(question)
+        return urlsafe_b64encode(body + self._signature(body)).decode().rstrip("=")
 
-    def take(self, question: str, cursor: str | None) -> int:
-        """Read the place that *cursor* names; without one, the beginning."""
+    def decode(self, question: str, cursor: str | None) -> int:
+        """Return the position in *cursor*, or 0 without one; raise UsageError if it is invalid."""
         if cursor is None or not cursor.strip():
             return 0
         try:
-            said = urlsafe_b64decode(cursor.strip() + "=" * (-len(cursor.strip()) % 4))
+            data = urlsafe_b64decode(cursor.strip() + "=" * (-len(cursor.strip()) % 4))
         except ValueError:
-            said = b""
-        body, seal = said[:-_SEAL_BYTES], said[-_SEAL_BYTES:]
+            data = b""
+        body, signature = data[:-_SIGNATURE_BYTES], data[-_SIGNATURE_BYTES:]
         if len(body) != _PLACE_BYTES + _DIGEST_BYTES or not hmac.compare_digest(
-            seal, self._seal(body)
+            signature, self._signature(body)
         ):
             raise UsageError(
-                "this cursor was not given by this server",
-                hint="pass the one of the last answer unchanged, or ask again without a cursor",
+                "invalid cursor",
+                hint="pass the cursor of the last answer unchanged, or repeat the call without one",
             )
         if not hmac.compare_digest(body[_PLACE_BYTES:], _digest(question)):
             raise UsageError(
-                "this cursor belongs to another question",
-                hint="repeat the other arguments as they were, or ask again without a cursor",
+                "this cursor belongs to a call with other arguments",
+                hint="repeat the other arguments unchanged, or leave out the cursor",
             )
         return int.from_bytes(body[:_PLACE_BYTES], "big")
 
-    def _seal(self, said: bytes) -> bytes:
-        return hmac.digest(self._key, said, "sha256")[:_SEAL_BYTES]
+    def _signature(self, body: bytes) -> bytes:
+        return hmac.digest(self._key, body, "sha256")[:_SIGNATURE_BYTES]
 
 
 def question_of(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Write a question down so that equal ones are equal: what is not said is left out."""
-    asked = {name: each for name, each in arguments.items() if each is not None}
-    return json.dumps([tool, asked], sort_keys=True, default=str)
+    """Return a call as canonical JSON, without arguments that are None."""
+    options = {name: value for name, value in arguments.items() if value is not None}
+    return json.dumps([tool, options], sort_keys=True, default=str)
 
 
 def bounded(
@@ -113,15 +113,15 @@ def bounded(
     cursor_of: Callable[[int], str] | None = None,
     more: str = "",
 ) -> str:
-    """Write an answer as the framed text of at most *most_bytes* that leaves.
+    """Return an answer as framed text of at most *most_bytes*.
 
-    *more* says how to go on where no cursor can.
+    *more* tells the agent how to continue where there are no cursors.
     """
     room = most_bytes - frame_bytes() - _ROOM_FOR_OURS
     composed = compose(answer, rules, most_bytes=room)
     ours, cursor = [], None
     if composed.was_cut:
-        ours.append(f"Something was shortened. {answer.rest[:_LONGEST_REST]}".rstrip())
+        ours.append(f"Some text was shortened. {answer.rest[:_LONGEST_REST]}".rstrip())
     if composed.next is not None and cursor_of is not None:
         cursor = cursor_of(composed.next)
         ours.append(f'There is more: repeat the call with cursor="{cursor}".')
@@ -132,35 +132,35 @@ def bounded(
 
 
 def compose(answer: ToolAnswer, rules: Rules, *, most_bytes: int) -> RenderedAnswer:
-    """Write an answer as JSON that still lacks its last field and brace."""
+    """Return an answer as JSON without its last field and closing brace."""
     head, was_cut = _fit(_AnswerHead(answer).fields, rules, most_bytes // 2)
-    opening = "{" + "".join(f"{json.dumps(name)}: {said},\n" for name, said in head.items())
+    opening = "{" + "".join(f"{json.dumps(name)}: {text},\n" for name, text in head.items())
     if not answer.noun:
         return RenderedAnswer(opening, None, was_cut)
     opening += f"{json.dumps(answer.noun)}: ["
     left = most_bytes - len(opening.encode())
     written: list[str] = []
     for row in answer.rows:
-        said, is_cut = _row(row, rules, left, is_first=not written)
-        if said is None:
+        text, is_cut = _row(row, rules, left, is_first=not written)
+        if text is None:
             break
-        written.append(said)
+        written.append(text)
         was_cut = was_cut or is_cut
-        left -= len(said.encode()) + 2
+        left -= len(text.encode()) + 2
     place = _next(answer, len(written))
     return RenderedAnswer(
-        opening + ",".join(f"\n{each}" for each in written) + "\n],\n", place, was_cut
+        opening + ",".join(f"\n{text}" for text in written) + "\n],\n", place, was_cut
     )
 
 
-def _next(answer: ToolAnswer, given: int) -> int | None:
-    if given == len(answer.rows):
+def _next(answer: ToolAnswer, written: int) -> int | None:
+    if written == len(answer.rows):
         return answer.next
-    return answer.places[given] if answer.places is not None else answer.offset + given
+    return answer.places[written] if answer.places is not None else answer.offset + written
 
 
 class _AnswerHead:
-    """What stands before the rows."""
+    """The fields before the rows."""
 
     def __init__(self, answer: ToolAnswer) -> None:
         about = _plain(answer.about) if answer.about is not None else {}
@@ -170,29 +170,29 @@ class _AnswerHead:
 
 
 def _fit(fields: dict[str, Any], rules: Rules, most_bytes: int) -> tuple[dict[str, str], bool]:
-    """Write each field as JSON, shortened until all of them fit."""
+    """Return each field as JSON, shortened until all of them fit."""
     for longest, items in _STEPS:
         cleaner = Cleaner(rules, longest=longest, most_items=items)
-        said = {name: _json(cleaner.clean(each, name), rules) for name, each in fields.items()}
-        if sum(len(name) + len(each.encode()) + 6 for name, each in said.items()) <= most_bytes:
-            return said, cleaner.was_cut
-    raise UsageError("the answer is too large to be given", hint="ask for less")
+        texts = {name: _json(cleaner.clean(each, name), rules) for name, each in fields.items()}
+        if sum(len(name) + len(each.encode()) + 6 for name, each in texts.items()) <= most_bytes:
+            return texts, cleaner.was_cut
+    raise UsageError("the answer is too large", hint="narrow the question")
 
 
 def _row(row: Any, rules: Rules, left: int, *, is_first: bool) -> tuple[str | None, bool]:
-    """Write a row; None if it does not fit. One that would never fit is shortened further."""
+    """Return a row as JSON, or None if it does not fit; a first row is shortened until it fits."""
     plain = _plain(row)
-    # A second row waits for the next answer, whole, rather than be cut to what is left of this one.
+    # A later row is not shortened to the remaining space: the next answer has it in full.
     for longest, items in _STEPS if is_first else _STEPS[:1]:
         cleaner = Cleaner(rules, longest=longest, most_items=items)
-        said = _json(cleaner.clean(plain), rules)
-        if len(said.encode()) + 2 <= left:
-            return said, cleaner.was_cut
+        text = _json(cleaner.clean(plain), rules)
+        if len(text.encode()) + 2 <= left:
+            return text, cleaner.was_cut
     return (None, False) if not is_first else ('{"left_out": "too large"}', True)
 
 
 def _json(value: Any, rules: Rules) -> str:
-    """Write clean JSON; once more without secrets, for those that only their neighbours tell."""
+    """Return JSON, masked once more for secrets that are recognized by the fields next to them."""
     written = json.dumps(value, ensure_ascii=False).encode()
     return redact_line(written, rules).decode()
 

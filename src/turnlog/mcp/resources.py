@@ -43,7 +43,7 @@ SESSIONS_URI: Final = "turnlog://sessions"
 SESSION_URI: Final = "turnlog://session/{id}"
 _SECONDS: Final = 20
 _LISTED: Final = 50
-_SPOKEN: Final = frozenset({TextKind.PROMPT, TextKind.RESPONSE})
+_CONVERSATION: Final = frozenset({TextKind.PROMPT, TextKind.RESPONSE})
 _ROOM_FOR_OURS: Final = 500
 
 
@@ -64,7 +64,7 @@ def add_resources(server: MCPServer[None], calls: ToolCallRunner) -> None:
         SESSION_URI,
         name="session",
         title="One past session",
-        description="A session as Markdown in a frame: what is known of it, and its latest turns.",
+        description="A session as Markdown in a frame: its figures and latest turns.",
         mime_type="text/markdown",
     )
     async def one(id: str) -> str:  # noqa: A002 - As in the URI.
@@ -99,7 +99,7 @@ _MOST_NAMES: Final = 10
 def _session_page(name: str, ctx: ToolContext) -> str:
     """Return a session as Markdown: facts, then the latest turns, as many as fit.
 
-    Text from the log is quoted, so that a heading in it is none of ours.
+    Text from the log is quoted, so that its headings are not taken for ours.
     """
     with ctx.index() as index:
         known = ctx.session(index, name)
@@ -119,7 +119,7 @@ def _session_page(name: str, ctx: ToolContext) -> str:
                 break
             sections.append(section)
             left -= size
-    gap = "" if is_all else "\n\n… what came before is left out"
+    gap = "" if is_all else "\n\n… earlier turns left out"
     page = head + gap + "".join(f"\n\n{section}" for section in reversed(sections))
     if is_all:
         return framed(page)
@@ -134,7 +134,7 @@ def _latest_first(index: BoundedIndex, number: int, cleaner: Cleaner) -> Iterato
             index, number, ("human", "assistant"), limit=_AT_ONCE, offset=offset
         )
         for position in records:
-            if text := _spoken(index, position):
+            if text := _conversation_text(index, position):
                 uuid = f" (record {_line(cleaner, position.uuid)})" if position.uuid else ""
                 head = f"## {position.author}, {_day(position.at)}{uuid}"
                 yield f"{head}\n\n{_quoted(cleaner.text(text))}"
@@ -143,9 +143,9 @@ def _latest_first(index: BoundedIndex, number: int, cleaner: Cleaner) -> Iterato
             return
 
 
-def _spoken(index: BoundedIndex, position: RecordPosition) -> str:
+def _conversation_text(index: BoundedIndex, position: RecordPosition) -> str:
     texts = index.texts(position.record, position.length)
-    text = "\n\n".join(each.text for each in texts if each.kind in _SPOKEN)
+    text = "\n\n".join(each.text for each in texts if each.kind in _CONVERSATION)
     return text if text.strip() else ""
 
 
@@ -192,8 +192,8 @@ _LAST_PROMPTS: Final = 5
 _LAST_ANSWERS: Final = 20
 _MOST_TODOS: Final = 40
 _REQUEST: Final = (
-    "Let us continue what was done in the session above. First say in a few sentences where it"
-    " stood and what is left to do, checked against the files as they are now; look up more with"
+    "Continue the work of the session above. First summarize in a few sentences what was done and"
+    " what is left to do, checked against the files as they are now; look up more with"
     " `session_turns`, `past_calls` and `search_history` where you need it. Then ask me what to"
     " continue with."
 )
@@ -202,9 +202,9 @@ _REQUEST: Final = (
 def add_prompt(server: MCPServer[None], calls: ToolCallRunner) -> None:
     """Add the prompt ``continue`` to *server*: recorded facts in a frame, and a request."""
 
-    async def go_on(
+    async def continue_session(
         session: Annotated[
-            str, Field(description="The session to go on with: its id, or the beginning of it.")
+            str, Field(description="Session to continue: its id, or a prefix of it.")
         ] = LATEST,
     ) -> str:
         try:
@@ -214,10 +214,10 @@ def add_prompt(server: MCPServer[None], calls: ToolCallRunner) -> None:
 
     server.add_prompt(
         Prompt.from_function(
-            go_on,
+            continue_session,
             name="continue",
-            title="Continue what we did",
-            description="Go on with the latest session of this project.",
+            title="Continue a session",
+            description="Continue the latest session of this project.",
         )
     )
 
@@ -238,12 +238,12 @@ def _continuation(session: str, ctx: ToolContext) -> str:
 
 
 def _session_to_continue(ctx: ToolContext, index: BoundedIndex, session: str) -> KnownSession:
-    """Return the named session, or the latest except that of the asking agent."""
+    """Return the named session, or the latest one except the asking agent's own."""
     if session.strip() not in {"", LATEST}:
         return ctx.session(index, session.strip())
     known = ctx.session(index, LATEST, but=ctx.asking_sessions())
     if not newest_records(index, known.number, ["human"], limit=1):
-        raise NotFound("nobody has said anything in this project yet", hint="begin something")
+        raise NotFound("no sessions in this project yet", hint="start a session first")
     return known
 
 
@@ -253,11 +253,11 @@ def _parts(index: BoundedIndex, known: KnownSession, cleaner: Cleaner) -> Iterat
     todos = [f"{state}: {text}" for state, text in open_todos(known.home, known.id)]
     if todos:
         lines = (_quoted(cleaner.text(todo)) for todo in todos[:_MOST_TODOS])
-        yield "## Still to be done\n\n" + "\n".join(lines)
+        yield "## To do\n\n" + "\n".join(lines)
     for position in newest_records(index, known.number, ["assistant"], limit=_LAST_ANSWERS):
-        if text := _spoken(index, position).strip():
-            yield f"## The last answer, {_day(position.at)}\n\n{_quoted(cleaner.text(text))}"
+        if text := _conversation_text(index, position).strip():
+            yield f"## Last answer, {_day(position.at)}\n\n{_quoted(cleaner.text(text))}"
             break
     for position in newest_records(index, known.number, ["human"], limit=_LAST_PROMPTS):
-        if text := _spoken(index, position).strip():
-            yield f"## A prompt, {_day(position.at)}\n\n{_quoted(cleaner.text(text))}"
+        if text := _conversation_text(index, position).strip():
+            yield f"## Prompt, {_day(position.at)}\n\n{_quoted(cleaner.text(text))}"

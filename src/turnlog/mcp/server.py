@@ -98,7 +98,7 @@ class TurnlogServer(MCPServer[None]):
         try:
             if name not in self._schemas:
                 raise UsageError(
-                    f"there is no tool {name[:80]!r}", hint=f"there are {', '.join(self._schemas)}"
+                    f"unknown tool {name[:80]!r}", hint=f"use one of {', '.join(self._schemas)}"
                 )
             check_names(arguments, list(self._schemas[name]))
             return await super().call_tool(name, arguments, context)
@@ -170,7 +170,7 @@ class ToolCallRunner:
         except sqlite3.Error as error:
             ctx.deadline.check()
             raise UsageError(
-                f"the index failed: {error}", hint="make it anew with: turnlog refresh --rebuild"
+                f"the index failed: {error}", hint="rebuild it: turnlog refresh --rebuild"
             ) from error
         except OSError as error:
             raise UsageError(
@@ -181,13 +181,13 @@ class ToolCallRunner:
             logger.exception("a call failed")
             raise UsageError(  # Its message may quote a log, so only the owner sees it.
                 f"the call failed: {type(error).__name__}",
-                hint="ask again, or ask otherwise; the server's stderr says where it failed",
+                hint="try again with other arguments; the server's stderr has the details",
             ) from error
 
     def _answer(self, tool: Tool, arguments: dict[str, Any], ctx: ToolContext) -> str:
         cursor = arguments.pop("cursor", None)
         question = question_of(tool.name, arguments)
-        page = PageStart(self.cursors.take(question, cursor))
+        page = PageStart(self.cursors.decode(question, cursor))
         answer = tool.answer(ctx, page, **arguments)
         answer.rest = spelled(answer.rest, ctx.prefix)
         answer.notes = [spelled(note, ctx.prefix) for note in answer.notes]
@@ -195,7 +195,7 @@ class ToolCallRunner:
             answer,
             ctx.rules,
             most_bytes=ctx.settings.answer_bytes,
-            cursor_of=partial(self.cursors.give, question),
+            cursor_of=partial(self.cursors.encode, question),
         )
 
     def error_text(self, error: TurnlogError) -> str:
@@ -216,20 +216,20 @@ class ToolCallRunner:
         return inert(redact(text[: _LONGEST_MESSAGE * 2], self.ctx.rules))[:_LONGEST_MESSAGE]
 
 
-def check_names(given: Iterable[str], known: Collection[str]) -> None:
+def check_names(arguments: Iterable[str], known: Collection[str]) -> None:
     """Raise UsageError if an argument has an unknown name: it would be ignored."""
-    for name in given:
+    for name in arguments:
         if name not in known:
             close = get_close_matches(name, known, 1)
-            meant = f"did you mean {close[0]}? " if close else ""
+            suggestion = f"did you mean {close[0]}? " if close else ""
             raise UsageError(
-                f"there is no argument {name[:_LONGEST_VALUE]!r}",
-                hint=f"{meant}there are {', '.join(known) or 'none'}",
+                f"unknown argument {name[:_LONGEST_VALUE]!r}",
+                hint=f"{suggestion}arguments: {', '.join(known) or 'none'}",
             )
 
 
 def wrong_arguments(error: ValidationError, schema: Mapping[str, Any]) -> UsageError:
-    """Return pydantic's error in our words, with the descriptions of the arguments as hint."""
+    """Return pydantic's error as a UsageError, with the arguments' descriptions as hint."""
     details = error.errors(include_url=False)
     # A union reports one error per alternative: the first is enough.
     firsts = {str(each["loc"][0]) if each["loc"] else "": each for each in reversed(details)}
@@ -237,10 +237,8 @@ def wrong_arguments(error: ValidationError, schema: Mapping[str, Any]) -> UsageE
     wrong = [_wrong(firsts[name]) for name in names]
     if len(firsts) > _MOST_WRONG:
         wrong.append(f"and {len(firsts) - _MOST_WRONG} more")
-    means = [f"{name}: {schema[name]['description']}" for name in names if name in schema]
-    return UsageError(
-        "; ".join(wrong), hint=" ".join(means) or "the tool's schema says what it takes"
-    )
+    descriptions = [f"{name}: {schema[name]['description']}" for name in names if name in schema]
+    return UsageError("; ".join(wrong), hint=" ".join(descriptions) or "see the schema of the tool")
 
 
 def _wrong(detail: ErrorDetails) -> str:
@@ -265,7 +263,7 @@ def _wrong(detail: ErrorDetails) -> str:
 
 
 def slim(schema: Any) -> Any:
-    """Return a JSON schema without what an agent pays for and does not need.
+    """Return a JSON schema without what only costs an agent tokens.
 
     Titles repeat names, null means the same as leaving an argument out, and texts that are too
     long are refused with a message.

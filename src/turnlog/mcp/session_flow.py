@@ -1,10 +1,10 @@
-"""How a session went, told by the index: its turns, and what was said and done in each.
+"""The turns of a session, from the index: prompts, calls and answers.
 
-A turn is a prompt and all that follows in the log until the next. The index knows where prompts and
-calls stand, so that of a long session only what is shown is read. The order is that of the log: if
-somebody went back and tried again, both ways are told, one after the other.
+A turn is a prompt and all records up to the next prompt. The index has the positions of prompts and
+calls, so only the records that are shown are read. Turns are in the order of the log; branches of a
+rewound session follow each other.
 
-A record is named by its uuid; one that has none by its place in the log, such as ``@1024``.
+A record is named by its uuid or, without one, by its offset in the log, such as ``@1024``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from turnlog.records.record import Record
 from turnlog.text import one_line
 
 _LOOKED_AT: Final = 40
-"""So many records are read for the last words of a turn."""
+"""At most this many records are searched for the final answer of a turn."""
 _LINE: Final = 160
 _SOME: Final = 5
 _PLACE: Final = re.compile(r"@([0-9]{1,12})")
@@ -46,7 +46,7 @@ _STATUS: Final = {None: "pending", 0: "ok", 1: "error"}
 
 
 class TurnStart(NamedTuple):
-    """Where a turn begins; the records before the first prompt have none of their own."""
+    """The prompt that starts a turn."""
 
     record: int
     at: int | None
@@ -59,19 +59,19 @@ class CallLine(NamedTuple):
     record: int
     tool: str
     is_error: int | None
-    asked: str
+    summary: str
 
     @property
     def text(self) -> str:
-        """Write it down."""
         status = "" if self.is_error == 0 else f" [{status_of(self.is_error)}]"
-        return f"{self.tool}: {self.asked}{status}" if self.asked else f"{self.tool}{status}"
+        return f"{self.tool}: {self.summary}{status}" if self.summary else f"{self.tool}{status}"
 
 
 class Thread(NamedTuple):
-    """The logs of a session, or of one of its subagents, in order; *number* is the index's for it.
+    """The logs of a session, or of one of its subagents, in order.
 
-    In the main log there may be records of subagents: a thread has those of its *subagent* alone.
+    *number* is the session's number in the index. Records of other subagents in the same log do
+    not belong to the thread.
     """
 
     number: int
@@ -93,7 +93,7 @@ class Thread(NamedTuple):
         ]
 
     def records(self, index: Index, start: int, end: int | None) -> Iterator[tuple[int, int]]:
-        """Return the ids and lengths of the records from *start* up to and without *end*."""
+        """Yield the ids and lengths of the records from *start* up to *end* (exclusive)."""
         sql = (
             f"SELECT r.id, r.length FROM {_RECORDS} AND r.id BETWEEN ? AND ?"  # noqa: S608 - Ours.
             " AND r.id < ? ORDER BY r.id"
@@ -109,7 +109,7 @@ class Thread(NamedTuple):
                 return
 
     def last_at(self, index: Index, start: int, end: int) -> int | None:
-        """Return when the last record from *start* up to and without *end* was written."""
+        """Return the timestamp of the last record from *start* up to *end* (exclusive)."""
         (at,) = index.db.execute(
             f"SELECT max(r.at) FROM {_RECORDS} AND r.id >= ? AND r.id < ?",  # noqa: S608 - Ours.
             (self.number, self.subagent, start, end),
@@ -118,12 +118,12 @@ class Thread(NamedTuple):
 
 
 def status_of(is_error: int | None) -> str:
-    """Say what came of a call."""
+    """Return the status of a call: ok, error or pending."""
     return _STATUS[is_error if is_error is None else int(bool(is_error))]
 
 
 def thread_of(index: Index, session: KnownSession, subagent: str | None = None) -> Thread:
-    """Find the logs of a session, or of a subagent of it whose id begins so."""
+    """Return the thread of a session, or of the subagent whose id starts with *subagent*."""
     logs = index.db.execute(
         "SELECT id, path, kind, subagent FROM logs WHERE layout <> 'beside' AND id IN"
         " (SELECT DISTINCT id >> 40 FROM records WHERE session = ?) ORDER BY path",
@@ -132,7 +132,7 @@ def thread_of(index: Index, session: KnownSession, subagent: str | None = None) 
     if subagent is None:
         own = [each for each in logs if each[2] == "session"]
         mine = [each for each in own if each[1] == session.path] or own
-        # Several logs of its own are copies of one; its shares of days' logs follow each other.
+        # Several logs of one session are copies; parts in daily logs follow each other.
         mine = mine[:1] or [each for each in logs if each[2] == "day"]
         return Thread(session.number, tuple(each[0] for each in mine), None)
     logs += index.db.execute(
@@ -145,7 +145,9 @@ def thread_of(index: Index, session: KnownSession, subagent: str | None = None) 
         names = [subagent]
     if len(names) > 1:
         some = ", ".join(names[:_SOME])
-        raise UsageError(f"{len(names)} subagents begin with {subagent!r}", hint=f"say one: {some}")
+        raise UsageError(
+            f"{len(names)} subagents start with {subagent!r}", hint=f"use one of {some}"
+        )
     if not names:
         raise NotFound(
             f"session {session.id} has no subagent {subagent!r} with records",
@@ -157,70 +159,70 @@ def thread_of(index: Index, session: KnownSession, subagent: str | None = None) 
 def find_record(
     index: Index, session: KnownSession, name: str, subagent: str | None
 ) -> tuple[Thread, int]:
-    """Find a record by its uuid, in whichever of a session's logs it stands, or by its place."""
-    said = name.strip()
-    place = _PLACE.fullmatch(said)
-    given: tuple[Any, ...] = ()
+    """Return a record of a session and its thread, by uuid or offset."""
+    wanted = name.strip()
+    place = _PLACE.fullmatch(wanted)
+    values: tuple[Any, ...] = ()
     if place is not None:
         thread = thread_of(index, session, subagent)
         which = ",".join(
             str(log << OFFSET_BITS | min(int(place[1]), OFFSETS)) for log in thread.logs
         )
-        sql, given = f"id IN ({which})", ()
+        sql, values = f"id IN ({which})", ()
     else:
-        sql, given = "uuid = ?", (short_uuid(said.lower() if is_uuid(said) else said),)
+        sql, values = "uuid = ?", (short_uuid(wanted.lower() if is_uuid(wanted) else wanted),)
     row = index.db.execute(
         f"SELECT r.id, {SUBAGENT} FROM records AS r JOIN logs AS l ON l.id = r.id >> 40"  # noqa: S608
         f" WHERE r.{sql} AND r.session = ? AND l.layout <> 'beside' ORDER BY r.id",
-        (*given, session.number),
+        (*values, session.number),
     ).fetchone()
     if row is None:
         raise NotFound(
-            f"the session has no record {said[:80]!r}",
+            f"the session has no record {wanted[:80]!r}",
             hint="use the `record` (and `subagent`) of another answer",
         )
     number, owner = row
     thread = thread_of(index, session, owner)
-    if number >> OFFSET_BITS not in thread.logs:  # A copy; it goes on where it stands.
+    if number >> OFFSET_BITS not in thread.logs:  # In a copy of the log: stay in it.
         thread = thread._replace(logs=(number >> OFFSET_BITS,))
     return thread, number
 
 
 class RecordLines:
-    """Says what records say, in the words of a conversation."""
+    """Renders records as prompts, answers, calls and results."""
 
     def __init__(self, index: Index, *, is_subagent: bool = False) -> None:
         self._index = index
-        # What a BoundedIndex reads has no secrets any more.
+        # A BoundedIndex has masked the secrets already.
         options = ConversationOptions(thinking=False, images=False)
         self._blocks = Blocks(options, Unmasked(), is_subagent=is_subagent)
 
     def prompt(self, record: int) -> str:
-        """Say what was asked; else whatever the record says."""
-        found = self._index.record(record)
-        said = [] if found is None else [
-            each for each in self._blocks.of(found) if isinstance(each, PromptPiece)
+        """Return the typed prompt, or all text of the record if it has none."""
+        stored = self._index.record(record)
+        pieces = [] if stored is None else [
+            piece for piece in self._blocks.of(stored) if isinstance(piece, PromptPiece)
         ]  # fmt: skip
-        typed = [each.text for each in said if each.is_prompt]
-        return "\n\n".join(typed or [each.text for each in said])
+        typed = [piece.text for piece in pieces if piece.is_prompt]
+        return "\n\n".join(typed or [piece.text for piece in pieces])
 
     def answer(self, thread: Thread, start: int, end: int) -> str:
-        """Say the last words of an assistant before *end*."""
+        """Return the last answer of the assistant before *end*."""
         rows = self._index.db.execute(
             f"SELECT r.id, r.length FROM {_RECORDS} AND r.id > ? AND r.id < ? AND r.type IN"  # noqa: S608
             " (SELECT id FROM names WHERE name IN ('assistant', 'ai')) ORDER BY r.id DESC LIMIT ?",
             (thread.number, thread.subagent, start, end, _LOOKED_AT),
         ).fetchall()
         for row in rows:
-            found = self._index.record(*row)
-            blocks = () if found is None else self._blocks.of(found)
-            texts = [each.text for each in blocks if isinstance(each, Answer)]
+            record = self._index.record(*row)
+            blocks = () if record is None else self._blocks.of(record)
+            texts = [block.text for block in blocks if isinstance(block, Answer)]
             if texts:
                 return "\n\n".join(texts)
         return ""
 
     def calls(self, thread: Thread, start: int, end: int, most: int) -> tuple[list[CallLine], int]:
-        """Return the first calls between two records in a line each, and how many there are."""
+        """Return the first calls between two records as lines, and the number of all calls."""
         source = (
             f"calls AS c JOIN names AS n ON n.id = c.tool JOIN {_RECORDS} AND r.id = c.record"
             " AND c.record >= ? AND c.record < ? AND c.call_id IS NOT NULL"
@@ -242,7 +244,7 @@ class RecordLines:
         return lines, count
 
     def steps(self, number: int, length: int) -> list[dict[str, Any]]:
-        """Say what one record says and does, step by step; a call is told with its result."""
+        """Return the steps of a record; a call includes its result."""
         record = self._index.record(number, length)
         if record is None:
             return []
@@ -250,36 +252,36 @@ class RecordLines:
         if record.at is not None:
             head["at"] = instant_text(record.at)
         answers = self._answers(number)
-        given: list[dict[str, Any]] = []
-        for each in self._blocks.of(record):
-            match each:
+        steps: list[dict[str, Any]] = []
+        for block in self._blocks.of(record):
+            match block:
                 case CallRequest():
-                    given.append(head | self._call(each, answers.get(each.id)))
+                    steps.append(head | self._call(block, answers.get(block.id)))
                 case Answered():
-                    if not self._has_call(number, each.id):
-                        given.append(head | {"result": each.block.text, "of_call": each.id})
+                    if not self._has_call(number, block.id):
+                        steps.append(head | {"result": block.block.text, "of_call": block.id})
                 case PromptPiece():
-                    given.append(head | {str(each.kind): each.text})
+                    steps.append(head | {str(block.kind): block.text})
                 case Answer():
-                    kind = "error" if each.is_error else "answer"
-                    given.append(head | {kind: each.text})
+                    kind = "error" if block.is_error else "answer"
+                    steps.append(head | {kind: block.text})
                 case Mark() | Other():
-                    given.append(head | {str(each.kind): each.text})
+                    steps.append(head | {str(block.kind): block.text})
                 case Picture():
-                    given.append(head | {"image": each.media_type})
+                    steps.append(head | {"image": block.media_type})
                 case Thinking():
                     pass
-        return given
+        return steps
 
     def _call(
-        self, asked: CallRequest, row: tuple[int | None, int | None] | None
+        self, request: CallRequest, row: tuple[int | None, int | None] | None
     ) -> dict[str, Any]:
         result, is_error = row or (None, None)
-        given: dict[str, Any] = {"call": asked.name, "input": asked.input}
-        given["status"] = status_of(is_error)
+        step: dict[str, Any] = {"call": request.name, "input": request.input}
+        step["status"] = status_of(is_error)
         if result is not None:
-            given["result"] = answer_of(self._index.record(result), asked.id)
-        return given
+            step["result"] = answer_of(self._index.record(result), request.id)
+        return step
 
     def _answers(self, record: int) -> dict[str, tuple[int | None, int | None]]:
         rows = self._index.db.execute(
@@ -289,17 +291,17 @@ class RecordLines:
         return {call: (result, is_error) for call, result, is_error in rows}
 
     def _has_call(self, result: int, call_id: str) -> bool:
-        """Return whether a result is told with its call."""
-        found = self._index.db.execute(
+        """Return whether a result is shown with its call."""
+        rows = self._index.db.execute(
             "SELECT 1 FROM calls WHERE result = ? AND call_id = ?", (result, call_id)
         )
-        return found.fetchone() is not None
+        return rows.fetchone() is not None
 
 
 def call_line(record: Record | None, block: int) -> str:
-    """Say in one line what a call asks for."""
-    given = input_of(record, block)
-    if given is None:
+    """Return the input of a call in one line."""
+    options = input_of(record, block)
+    if options is None:
         return ""
     cwd = getattr(record, "cwd", None)
-    return one_line(call_text(given, cwd if isinstance(cwd, str) else None).text, _LINE)
+    return one_line(call_text(options, cwd if isinstance(cwd, str) else None).text, _LINE)

@@ -1,4 +1,4 @@
-"""What tools share: their parameters, the names of tools and files, and how rows name records.
+"""Definitions shared by the tools: parameters, patterns for names, references to records.
 
     def list_sessions(ctx: ToolContext, page: PageStart, *, project: Project = None) -> ToolAnswer:
         '''List sessions …'''          # The agent reads this to choose the tool.
@@ -61,7 +61,7 @@ Cursor: TypeAlias = Annotated[
 
 @dataclass(frozen=True)
 class PageStart:
-    """Where an answer continues: the place that the cursor names, 0 at the beginning."""
+    """The position where an answer continues, from the cursor; 0 at the beginning."""
 
     place: int = 0
 
@@ -142,22 +142,22 @@ def spelled(text: str, prefix: str) -> str:
 
 
 def listed(value: Any) -> Any:
-    """Return a text of names separated by commas as a list."""
+    """Split a string at its commas; return other values unchanged."""
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
 def tool_pattern(names: str | None) -> str | None:
     """Return a regular expression that matches names of tools, ignoring case.
 
-    Only ``*`` has a meaning in a name, so that no pattern of an agent's can be slow.
+    Only ``*`` is special in a name, so no pattern can be slow.
     """
     if names is None:
         return None
     wanted = [name for name in listed(names) if name]
     if not wanted:
-        raise UsageError("no tool is named", hint="say a name, such as Bash")
+        raise UsageError("no tool name given", hint="pass a name such as Bash")
     if names.count("*") > _MOST_STARS:
-        raise UsageError(f"{names!r} has too many stars", hint=f"{_MOST_STARS} are allowed")
+        raise UsageError(f"too many * in {names!r}", hint=f"use at most {_MOST_STARS}")
     alternatives = "|".join(".*".join(map(re.escape, name.split("*"))) for name in wanted)
     return rf"(?is)\A(?:{alternatives})\Z"
 
@@ -165,7 +165,7 @@ def tool_pattern(names: str | None) -> str | None:
 def file_glob(name: str) -> list[str]:
     """Return the patterns for SQLite's GLOB that match the name of a file."""
     if name.count("*") > _MOST_STARS:
-        raise UsageError(f"{name!r} has too many stars", hint=f"{_MOST_STARS} are allowed")
+        raise UsageError(f"too many * in {name!r}", hint=f"use at most {_MOST_STARS}")
     plain = re.sub(r"[\[?]", lambda match: f"[{match[0]}]", name)
     return [plain, f"*/{plain}", f"*\\{plain}"]
 
@@ -184,12 +184,12 @@ def extent(log: int) -> tuple[int, int]:
 
 
 def record_name(uuid: bytes | str | None, record: int) -> str:
-    """Return a record's uuid, or its place in the log such as ``@1024``, for other tools."""
+    """Return a record's uuid, or its offset in the log such as ``@1024``, for other tools."""
     return long_uuid(uuid) or f"@{record & OFFSETS}"
 
 
 def pointer(index: Index, log: str, offset: int) -> dict[str, Any]:
-    """Return the session, subagent and name of the record at *offset*; empty if there is none."""
+    """Return the session, subagent and name of the record at *offset*, or an empty dict."""
     row = index.db.execute(_PLACED, {"log": log, "offset": offset}).fetchone()
     if row is None:
         return {}
@@ -205,7 +205,7 @@ def instant_text(at: datetime | int | None) -> str | None:
 
 
 def sparse(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return *fields* without null and empty values: an agent pays for each."""
+    """Return *fields* without null and empty values, which would cost tokens."""
     return {
         name: value
         for name, value in fields.items()

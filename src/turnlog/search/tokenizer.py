@@ -215,7 +215,7 @@ def _beyond_ascii(text: str) -> set[str]:
 
 
 def _learn(characters: set[str]) -> None:
-    """Ask SQLite how it folds *characters*, unless it is known: each alone, and between letters."""
+    """Look up how SQLite folds *characters* that are not cached: alone, and between letters."""
     unknown = characters.difference(_folded)
     if not unknown:
         return

@@ -94,7 +94,7 @@ def _run(plan: Resumption) -> NoReturn:
 
 
 def _choose(choices: list[RecentSession]) -> RecentSession | None:
-    """Ask for a number, if stdin is a terminal."""
+    """Prompt for a number, if stdin is a terminal."""
     if not choices or not sys.stdin.isatty():
         return None
     question = f"Session [1-{choices[-1].number}, Enter to cancel]"

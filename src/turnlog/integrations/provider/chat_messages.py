@@ -216,8 +216,8 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise UsageError(
-                f"nobody in a conversation is a {str(self.role)[:40]!r}",
-                hint=f"the role is one of {', '.join(ROLES)}; results of tools are a user's",
+                f"unknown role {str(self.role)[:40]!r}",
+                hint=f"use one of {', '.join(ROLES)}; tool results have the role user",
             )
         force_setattr(self, "content", _checked_content(self.role, self.content))
         _check(self)

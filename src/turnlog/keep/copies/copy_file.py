@@ -398,7 +398,7 @@ def _put_in_place(made: NewCopy, catalogue: Catalogue) -> None:
 
 
 def _set_aside(made: NewCopy, catalogue: Catalogue) -> None:
-    """Give the current copy a name of its own, as an earlier generation."""
+    """Keep the current copy as an earlier generation, under its own name."""
     name, number = made.kept.name, made.aside or 1
     root = catalogue.root_of(name)
     source = kept_copy(root, name)

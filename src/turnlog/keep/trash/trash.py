@@ -403,7 +403,7 @@ class Trash:
                     self._remove(name)
 
     def _remove(self, name: str) -> None:
-        """Take an entry out of the trash in one step, then delete it."""
+        """Remove an entry from the trash in one step, then delete it."""
         going = name if name.startswith(_PURGING) else _PURGING + name
         with interruption_message(self.path / name, "purge"):
             if going != name:

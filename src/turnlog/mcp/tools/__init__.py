@@ -1,4 +1,4 @@
-"""Which tools there are, one module each."""
+"""The tools, one module each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool ``past_calls``: which tools were called, with what, and what came of it."""
+"""The tool ``past_calls``: tool calls with input, outcome and duration."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def past_calls(
     `session_turns` with a call's session and record returns its whole input and result.
     """
     with ctx.index() as index:
-        found = conditions_of(
+        conditions = conditions_of(
             index.db,
             TOOLS,
             QueryFilter(
@@ -78,17 +78,17 @@ def past_calls(
             zone=ctx.zone,
         )
         if session is not None:
-            which = found.put(ctx.session(index, session).id)
-            found.outer.append(f"s.session = {which}")
+            which = conditions.put(ctx.session(index, session).id)
+            conditions.outer.append(f"s.session = {which}")
         for at, sign in ((ctx.moment(since), ">="), (ctx.moment(until), "<")):
             if at is not None:
-                found.outer.append(f"r.at {sign} {found.put(microseconds(at))}")
+                conditions.outer.append(f"r.at {sign} {conditions.put(microseconds(at))}")
         if file is not None:
-            globs = (f"fp.path GLOB {found.put(each)}" for each in file_glob(file))
-            found.outer.append(f"({' OR '.join(globs)})")
-        rows = list(_listed(index, found, page.place, limit + 1))
+            globs = (f"fp.path GLOB {conditions.put(each)}" for each in file_glob(file))
+            conditions.outer.append(f"({' OR '.join(globs)})")
+        rows = list(_listed(index, conditions, page.place, limit + 1))
         return ToolAnswer(
-            about=None if page.place else _counted(index, found),
+            about=None if page.place else _counted(index, conditions),
             noun="calls",
             rows=_rows(ctx, index, rows[:limit]),
             offset=page.place,
@@ -98,21 +98,21 @@ def past_calls(
         )
 
 
-def _listed(index: Index, found: QueryConditions, offset: int, most: int) -> Iterator[Any]:
-    values = found.values | {"most": most, "offset": offset}
+def _listed(index: Index, conditions: QueryConditions, offset: int, most: int) -> Iterator[Any]:
+    values = conditions.values | {"most": most, "offset": offset}
     return index.db.execute(
-        f"SELECT {_COLUMNS} FROM {found.source(TOOLS)}"  # noqa: S608 - Ours.
+        f"SELECT {_COLUMNS} FROM {conditions.source(TOOLS)}"  # noqa: S608 - Ours.
         " ORDER BY r.at DESC NULLS LAST, r.id, c.block LIMIT :most OFFSET :offset",
         values,
     )
 
 
-def _counted(index: Index, found: QueryConditions) -> dict[str, Any]:
-    """Count all that was found: by tool, and how it went."""
+def _counted(index: Index, conditions: QueryConditions) -> dict[str, Any]:
+    """Count all matching calls, by tool and by outcome."""
     rows = index.db.execute(
         "SELECT tool.name, count(*), total(c.is_error), sum(c.is_error IS NULL)"  # noqa: S608
-        f" FROM {found.source(TOOLS)} GROUP BY 1 ORDER BY 2 DESC, 1",
-        found.values,
+        f" FROM {conditions.source(TOOLS)} GROUP BY 1 ORDER BY 2 DESC, 1",
+        conditions.values,
     ).fetchall()
     return sparse(
         {
@@ -126,19 +126,19 @@ def _counted(index: Index, found: QueryConditions) -> dict[str, Any]:
 
 
 def _rows(ctx: ToolContext, index: Index, rows: list[Any]) -> list[dict[str, Any]]:
-    """Tell calls; in which project, with the first of each session."""
-    told: set[str | None] = {ctx.scope}
-    given = []
+    """Return the rows of calls; only the first call of a project names it."""
+    named: set[str | None] = {ctx.scope}
+    shown = []
     for row in rows:
-        given.append(_row(index, row) | sparse({"project": None if row[-1] in told else row[-1]}))
-        told.add(row[-1])
-    return given
+        shown.append(_row(index, row) | sparse({"project": None if row[-1] in named else row[-1]}))
+        named.add(row[-1])
+    return shown
 
 
 def _row(index: Index, row: tuple[Any, ...]) -> dict[str, Any]:
     number, length, uuid, block, result, call_id, name, is_error, duration, at, *rest = row
     session, subagent, file, _ = rest
-    asked = call_line(index.record(number, length), block)
+    request = call_line(index.record(number, length), block)
     answer = answer_of(index.record(result), call_id) if is_error and result else None
     return sparse(
         {
@@ -148,10 +148,10 @@ def _row(index: Index, row: tuple[Any, ...]) -> dict[str, Any]:
             "at": instant_text(at),
             "tool": name,
             "status": None if is_error == 0 else status_of(is_error),
-            "asked": asked,
+            "asked": request,
             "error": one_line(answer or "", _ANSWER),
             "elapsed_ms": None if duration is None else duration // 1000,
-            "file": None if asked and (file or "").endswith(asked) else file,
+            "file": None if request and (file or "").endswith(request) else file,
         }
     )
 

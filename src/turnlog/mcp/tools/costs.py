@@ -1,4 +1,4 @@
-"""The tool ``past_costs``: which tokens were used and what they cost, in rows of any kind."""
+"""The tool ``past_costs``: tokens and their cost, grouped by time, model, session or project."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def past_costs(
             min_length=1,
             max_length=_MOST_UNITS,
         ),
-    ] = ["day"],  # noqa: B006 - Nobody changes it.
+    ] = ["day"],  # noqa: B006 - Never modified.
     project: Project = None,
     session: OneSession = None,
     model: Annotated[
@@ -84,17 +84,17 @@ def past_costs(
             session=named,
         )
         check_period(period.since, period.until)
-        asked = Question(by=units, zone=ctx.zone, period=period)
+        question = Question(by=units, zone=ctx.zone, period=period)
         scan = IndexSource(index, prices).sums(period)
-        if named is not None:  # Another's id may begin with all of this one.
+        if named is not None:  # The filter matches prefixes.
             scan.responses = [each for each in scan.responses if each.session == named]
-        found = ledger(scan, prices, asked)
-        rows = _in_order(found, units)
+        report = ledger(scan, prices, question)
+        rows = _in_order(report, units)
         end = page.place + limit
         return ToolAnswer(
             about={
-                "totals": _figures(found.totals),
-                "skipped": _skipped(index, found.skipped, ctx.project(project)),
+                "totals": _figures(report.totals),
+                "skipped": _skipped(index, report.skipped, ctx.project(project)),
                 "rows_in_all": len(rows),
             },
             noun="rows",
@@ -104,37 +104,41 @@ def past_costs(
         )
 
 
-def _in_order(found: Ledger, units: tuple[Unit, ...]) -> list[dict[str, Any]]:
-    """Return the rows as the ledger has them, but the latest first where they are times."""
-    rows = [{unit: getattr(row, unit) for unit in units} | _figures(row) for row in found.rows]
+def _in_order(report: Ledger, units: tuple[Unit, ...]) -> list[dict[str, Any]]:
+    """Return the rows in the order of the report, or the latest first if grouped by time."""
+    rows = [{unit: getattr(row, unit) for unit in units} | _figures(row) for row in report.rows]
     times = [unit for unit in units if unit in TIMES]
-    # A stable sort: within a day the dearest stays first.
+    # A stable sort: within a day the most expensive row stays first.
     rows.sort(key=lambda row: tuple(row[unit] or "" for unit in times), reverse=True)
     return rows
 
 
 def _figures(row: Figures) -> dict[str, Any]:
-    """Return the figures that are not nought, the cost always."""
-    told = {field.name: getattr(row, field.name) for field in structs.fields(Figures)}
-    return {name: each for name, each in sparse(told).items() if each or name == "cost_usd"}
+    """Return the figures that are not zero, and always the cost."""
+    values = {field.name: getattr(row, field.name) for field in structs.fields(Figures)}
+    return {name: value for name, value in sparse(values).items() if value or name == "cost_usd"}
 
 
-def _skipped(index: Index, found: SkippedDocument, project: str | None) -> dict[str, Any]:
-    """Say what is in no figure. Of other projects only what nobody can tell apart is counted."""
+def _skipped(index: Index, skipped: SkippedDocument, project: str | None) -> dict[str, Any]:
+    """Return what the figures leave out; with *project*, only what is known to belong to it."""
     if project is None:
         places: dict[str, int] = {}
-        for each in found.places:
+        for each in skipped.places:
             places[each.why] = places.get(each.why, 0) + 1
     else:
         within = _SKIPPED_IN.format(projects=projects_in(index.db, project))
         places = dict(index.db.execute(within))
-    told: dict[str, Any] = {
-        "unpriced": [structs.asdict(each) for each in found.unpriced],
+    counts: dict[str, Any] = {
+        "unpriced": [structs.asdict(each) for each in skipped.unpriced],
         "places": places,
     }
     if project is None:
-        told |= {"repeats": found.repeats, "synthetic": found.synthetic, "undated": found.undated}
-    return {name: each for name, each in told.items() if each}
+        counts |= {
+            "repeats": skipped.repeats,
+            "synthetic": skipped.synthetic,
+            "undated": skipped.undated,
+        }
+    return {name: each for name, each in counts.items() if each}
 
 
 COST = Tool(past_costs, title="Tokens and costs of past sessions")

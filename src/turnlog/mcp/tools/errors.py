@@ -1,4 +1,4 @@
-"""The tool ``past_errors``: what failed again and again, and what happened around it."""
+"""The tool ``past_errors``: errors grouped by message, and the records around each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from turnlog.mcp.tool import (
 from turnlog.mcp.tools.session import unread_notes
 
 _SIGNATURE: Final = 12
-"""So much of a signature tells it from all others."""
+"""Characters of a signature in a row; enough to be unique."""
 
 
 def past_errors(
@@ -69,8 +69,8 @@ def past_errors(
     solved.
     """
     if signature is not None and least > 1:
-        raise UsageError("least counts kinds of errors", hint="leave it out, or signature")
-    wanted: dict[str, Any] = {
+        raise UsageError("least and signature cannot be combined", hint="leave out one of them")
+    options: dict[str, Any] = {
         "project": ctx.project(project),
         "since": ctx.moment(since),
         "until": ctx.moment(until),
@@ -80,79 +80,77 @@ def past_errors(
     }
     with ctx.index() as index:
         if signature is not None:
-            around = _context(index, signature, context, wanted)
+            detail = _context(index, signature, context, options)
             return ToolAnswer(
-                about={"total": around.total},
+                about={"total": detail.total},
                 noun="occurrences",
-                rows=[_occurrence(ctx, index, each) for each in around.occurrences],
+                rows=[_occurrence(ctx, index, each) for each in detail.occurrences],
                 offset=page.place,
-                next=around.next,
+                next=detail.next,
                 notes=unread_notes(index),
                 rest="`session_turns` with session and record shows more.",
             )
-        found = error_patterns(index, minimum=least, **wanted)
+        patterns = error_patterns(index, minimum=least, **options)
         return ToolAnswer(
-            about={"total": found.total},
+            about={"total": patterns.total},
             noun="errors",
-            rows=[_pattern(index, each) for each in found.errors],
+            rows=[_pattern(index, each) for each in patterns.errors],
             offset=page.place,
-            next=found.next,
-            notes=[*found.notes, *unread_notes(index)],
+            next=patterns.next,
+            notes=[*patterns.notes, *unread_notes(index)],
             rest="`session_overview` with session and record returns the whole example.",
         )
 
 
-def _context(index: Index, signature: str, window: int, wanted: dict[str, Any]) -> ErrorContext:
+def _context(index: Index, signature: str, window: int, options: dict[str, Any]) -> ErrorContext:
     try:
-        return error_context(index, signature, window=window, **wanted)
+        return error_context(index, signature, window=window, **options)
     except NotFound as error:
-        raise NotFound(
-            error.message, hint="`past_errors` without signature lists the kinds there are"
-        ) from None
+        raise NotFound(error.message, hint="`past_errors` without signature lists them") from None
 
 
-def _pattern(index: Index, found: ErrorPattern) -> dict[str, Any]:
+def _pattern(index: Index, pattern: ErrorPattern) -> dict[str, Any]:
     return sparse(
         {
-            "signature": found.signature[:_SIGNATURE],
-            "tool": found.tool,
-            "count": found.count,
-            "sessions": found.sessions,
-            "first_at": instant_text(found.first_at) if found.count > 1 else None,
-            "last_at": instant_text(found.last_at),
-            "example": found.example,
-            **pointer(index, found.log, found.offset),
+            "signature": pattern.signature[:_SIGNATURE],
+            "tool": pattern.tool,
+            "count": pattern.count,
+            "sessions": pattern.sessions,
+            "first_at": instant_text(pattern.first_at) if pattern.count > 1 else None,
+            "last_at": instant_text(pattern.last_at),
+            "example": pattern.example,
+            **pointer(index, pattern.log, pattern.offset),
         }
     )
 
 
-def _occurrence(ctx: ToolContext, index: Index, found: Occurrence) -> dict[str, Any]:
-    failed = next((each for each in found.records if each.is_error), None)
+def _occurrence(ctx: ToolContext, index: Index, occurrence: Occurrence) -> dict[str, Any]:
+    failed = next((each for each in occurrence.records if each.is_error), None)
     subagent = pointer(index, failed.log, failed.offset).get("subagent") if failed else None
     return sparse(
         {
-            "session": found.session,
+            "session": occurrence.session,
             "subagent": subagent,
-            "project": None if found.project == ctx.scope else found.project,
-            "at": instant_text(found.at),
-            "tool": found.tool,
-            "records": [_nearby(index, each) for each in found.records if _speaks(each)],
+            "project": None if occurrence.project == ctx.scope else occurrence.project,
+            "at": instant_text(occurrence.at),
+            "tool": occurrence.tool,
+            "records": [_nearby(index, each) for each in occurrence.records if _has_content(each)],
         }
     )
 
 
-def _speaks(found: Nearby) -> bool:
-    """Return whether there is anything to show of a record; of a thought there may be none."""
-    return bool(found.text) or found.is_error
+def _has_content(record: Nearby) -> bool:
+    """Return whether a record has anything to show; thinking may be empty."""
+    return bool(record.text) or record.is_error
 
 
-def _nearby(index: Index, found: Nearby) -> dict[str, Any]:
+def _nearby(index: Index, record: Nearby) -> dict[str, Any]:
     return sparse(
         {
-            "record": pointer(index, found.log, found.offset).get("record"),
-            "author": found.author,
-            "text": found.text,
-            "is_error": found.is_error or None,
+            "record": pointer(index, record.log, record.offset).get("record"),
+            "author": record.author,
+            "text": record.text,
+            "is_error": record.is_error or None,
         }
     )
 

@@ -1,6 +1,6 @@
-"""The tool ``past_files``: which files were touched in which sessions, and their kept versions.
+"""The tool ``past_files``: files that sessions read or changed, and their backed up versions.
 
-Of a session, only the records about files are read: snapshots, and the edits of one file.
+Only records about files are read: snapshots, and the edits of one file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from turnlog.mcp.tool import (
 _SOME: Final = 5
 MOST_SNAPSHOTS: Final = 1_000
 MOST_EDITS: Final = 500
-"""So many snapshots, and edits of one file, are read: the latest."""
+"""At most this many snapshots, and edits of one file, are read: the latest."""
 _SNAPSHOTS: Final = (
     "SELECT id, length FROM records WHERE session = ? AND type IN (SELECT id FROM names WHERE name"
     " IN ('file-history-snapshot', 'file-history-delta', 'file-history')) ORDER BY id DESC LIMIT ?"
@@ -65,7 +65,7 @@ AND (p.path GLOB ? OR p.path GLOB ? OR p.path GLOB ?) ORDER BY r.id DESC LIMIT ?
 
 
 class Touched(NamedTuple):
-    """What calls of a session did with a file."""
+    """How often calls of a session used a file."""
 
     path: str
     reads: int = 0
@@ -76,36 +76,38 @@ class Touched(NamedTuple):
 
 
 class FilesRead(NamedTuple):
-    """The files of a session, and what was left out."""
+    """The files of a session, and notes about what was left out."""
 
     files: SessionFiles
     notes: list[str]
 
 
 def touched_files(ctx: ToolContext, index: Index, session: KnownSession) -> dict[str, Touched]:
-    """Count what the calls of a session did with each file, by its whole path."""
-    found: dict[str, Touched] = {}
+    """Count how often the calls of a session used each file, by absolute path."""
+    files: dict[str, Touched] = {}
     for row in index.db.execute(_TOUCHES, (session.number,)):
-        each = Touched._make(row)
-        # A path that was put in order may have lost what a secret in it is known by.
-        path = whole_path(ctx.mask(each.path), session.project)
-        before = found.get(path, Touched(path))
-        last_at = max((at for at in (before.last_at, each.last_at) if at is not None), default=None)
-        found[path] = Touched(
+        counts = Touched._make(row)
+        # Mask first: a normalized path may hide what identifies a secret in it.
+        path = whole_path(ctx.mask(counts.path), session.project)
+        before = files.get(path, Touched(path))
+        last_at = max(
+            (at for at in (before.last_at, counts.last_at) if at is not None), default=None
+        )
+        files[path] = Touched(
             path,
-            before.reads + each.reads,
-            before.edits + each.edits,
-            before.writes + each.writes,
-            before.searches + each.searches,
+            before.reads + counts.reads,
+            before.edits + counts.edits,
+            before.writes + counts.writes,
+            before.searches + counts.searches,
             last_at,
         )
-    return found
+    return files
 
 
 def read_files(
     ctx: ToolContext, index: Index, session: KnownSession, path: str | None = None
 ) -> FilesRead:
-    """Read which versions a session's files had, and how the file at *path* was edited."""
+    """Read the versions of a session's files, and the edits of the file at *path*."""
     traces = FileTraces(project=session.project)
     notes: list[str] = []
     snapshots = index.db.execute(_SNAPSHOTS, (session.number, MOST_SNAPSHOTS + 1)).fetchall()
@@ -129,7 +131,7 @@ def _read_edits(
     ).fetchall()
     if len(rows) > MOST_EDITS:
         notes.append(f"only the latest {MOST_EDITS:,} edits were read")
-    # One record may hold several calls, or several results; it is seen once.
+    # A record may hold several calls or results; read it once.
     subagents: dict[int, str | None] = {}
     for number, _, result, subagent in rows[:MOST_EDITS]:
         subagents |= {number: subagent, result: subagent}
@@ -140,27 +142,27 @@ def _read_edits(
 
 
 def named_file(files: SessionFiles, path: str) -> TouchedFile:
-    """Find the one file that *path* means: a path, the end of one, or a pattern."""
-    fits = [
+    """Return the only file that matches *path*: a path, the end of one, or a pattern."""
+    matches = [
         each
         for each in files.files.values()
         if any(fnmatchcase(each.path, glob) for glob in file_glob(path))
     ]
-    if len(fits) == 1:
-        return fits[0]
-    if not fits:
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise NotFound(
             f"the session kept or changed no file {path[:200]!r}",
             hint="`past_files` with session lists those it touched",
         )
-    some = ", ".join(each.shown for each in fits[:_SOME])
-    raise UsageError(f"{path[:200]!r} means {len(fits)} files", hint=f"say one: {some}")
+    some = ", ".join(each.shown for each in matches[:_SOME])
+    raise UsageError(f"{path[:200]!r} matches {len(matches)} files", hint=f"use one of {some}")
 
 
 _PIECE: Final = 1_900
 _MESSAGES: Final = 3
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
-_WHO: Final = f"""
+_TOUCHED_BY: Final = f"""
 SELECT s.session, {SUBAGENT}, fp.path, sum(f.action = 'read'), sum(f.action = 'edit'),
        sum(f.action = 'write'), sum(f.action = 'search'), max(r.at)
 FROM touches AS f JOIN paths AS fp ON fp.id = f.path JOIN records AS r ON r.id = f.record
@@ -196,58 +198,65 @@ def past_files(
     each edit).
     """
     if version is not None and (session is None or path is None):
-        raise UsageError("a version is of one session's file", hint="give session and path too")
+        raise UsageError("version requires session and path", hint="pass all three")
     if session is not None and (since or until or project):
-        raise UsageError("session says it all", hint="leave out project, since and until")
+        raise UsageError(
+            "session cannot be combined with these filters",
+            hint="leave out project, since and until",
+        )
     with ctx.index() as index:
         if session is not None:
             one = _Session(ctx, index, ctx.session(index, session))
             if path is None:
                 return one.listed(page, limit)
             return (
-                one.edits(path, page, limit) if version is None else one.held(path, version, page)
+                one.edits(path, page, limit)
+                if version is None
+                else one.content(path, version, page)
             )
-        asked: dict[str, Any] = {
+        options: dict[str, Any] = {
             "since": ctx.moment(since),
             "until": ctx.moment(until),
             "project": ctx.project(project),
         }
         if path is not None:
-            return _who(index, path, asked, page, limit)
-        found = file_access(index, limit=limit, offset=page.place, **asked)
+            return _touched_by(index, path, options, page, limit)
+        access = file_access(index, limit=limit, offset=page.place, **options)
         return ToolAnswer(
             noun="files",
             rows=[
                 _row(
                     each, file=each.file, sessions=each.sessions, last_at=instant_text(each.last_at)
                 )
-                for each in found.files
+                for each in access.files
             ],
             offset=page.place,
-            next=found.next,
+            next=access.next,
         )
 
 
 def _row(counted: FileAccess | Touched, **more: Any) -> dict[str, Any]:
-    """Return how often a file was touched; noughts are left out."""
+    """Return the counts of a file without zeros."""
     names = ("reads", "edits", "writes", "searches")
     counts = {name: getattr(counted, name) or None for name in names}
     last_at = more.pop("last_at")
     return sparse(more | counts | {"last_at": last_at})
 
 
-def _who(index: Index, path: str, asked: dict[str, Any], page: PageStart, limit: int) -> ToolAnswer:
+def _touched_by(
+    index: Index, path: str, options: dict[str, Any], page: PageStart, limit: int
+) -> ToolAnswer:
     """List the sessions and subagents that touched a file."""
     where = "(" + " OR ".join(f"fp.path GLOB :glob{n}" for n in range(3)) + ")"
     values: dict[str, Any] = {f"glob{n}": each for n, each in enumerate(file_glob(path))}
     for name, sign in (("since", ">="), ("until", "<")):
-        if asked[name] is not None:
+        if options[name] is not None:
             where += f" AND r.at {sign} :{name}"
-            values[name] = microseconds(asked[name])
-    if asked["project"] is not None:
-        where += f" AND s.project IN {projects_in(index.db, asked['project'])}"
+            values[name] = microseconds(options[name])
+    if options["project"] is not None:
+        where += f" AND s.project IN {projects_in(index.db, options['project'])}"
     values |= {"most": limit + 1, "offset": page.place}
-    rows = index.db.execute(_WHO.format(where=where), values).fetchall()
+    rows = index.db.execute(_TOUCHED_BY.format(where=where), values).fetchall()
     return ToolAnswer(
         noun="touched_by",
         rows=[
@@ -269,12 +278,12 @@ class _Session:
     """The files of one session."""
 
     def __init__(self, ctx: ToolContext, index: Index, known: KnownSession) -> None:
-        self._desk, self._index, self._known = ctx, index, known
+        self._ctx, self._index, self._known = ctx, index, known
 
     def listed(self, page: PageStart, limit: int) -> ToolAnswer:
-        """List all of them, those that were changed most first."""
-        touched = touched_files(self._desk, self._index, self._known)
-        files, notes = read_files(self._desk, self._index, self._known)
+        """List all files, the most changed first."""
+        touched = touched_files(self._ctx, self._index, self._known)
+        files, notes = read_files(self._ctx, self._index, self._known)
         kept = {file.path: len(file.versions) for file in files.files.values() if file.versions}
         every = [touched.get(path) or Touched(path) for path in touched.keys() | kept.keys()]
         every.sort(key=lambda each: (-each.edits - each.writes, -(each.last_at or 0), each.path))
@@ -327,22 +336,22 @@ class _Session:
             rest="`session_turns` with session and record shows what an edit changed.",
         )
 
-    def held(self, path: str, number: int, page: PageStart) -> ToolAnswer:
-        """Return the content of a kept version, in pieces."""
+    def content(self, path: str, number: int, page: PageStart) -> ToolAnswer:
+        """Return the content of a version, in pieces."""
         file, notes = self._file(path)
-        found = [each for each in file.versions if each.number == number]
-        if not found:
+        matches = [each for each in file.versions if each.number == number]
+        if not matches:
             known = ", ".join(str(each.number) for each in file.versions if each.number) or "none"
-            raise NotFound(f"no version {number} of the file was kept", hint=f"there are: {known}")
-        data = content_of(found[-1], limit=_LARGEST_BYTES)
+            raise NotFound(f"no version {number} of the file", hint=f"versions: {known}")
+        data = content_of(matches[-1], limit=_LARGEST_BYTES)
         if isinstance(data, Unreadable):
             raise NotFound(
-                f"version {number} cannot be read: {data.reason}", hint="ask for another"
+                f"version {number} cannot be read: {data.reason}", hint="try another version"
             )
-        text = self._desk.mask(data.decode("utf-8", "replace"))
+        text = self._ctx.mask(data.decode("utf-8", "replace"))
         pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
         return ToolAnswer(
-            about={"session": self._known.id, "file": file.shown} | _version(found[-1]),
+            about={"session": self._known.id, "file": file.shown} | _version(matches[-1]),
             noun="pieces",
             rows=[{"text": each} for each in pieces[page.place :]],
             offset=page.place,
@@ -350,7 +359,7 @@ class _Session:
         )
 
     def _file(self, path: str) -> tuple[TouchedFile, list[str]]:
-        files, notes = read_files(self._desk, self._index, self._known, path)
+        files, notes = read_files(self._ctx, self._index, self._known, path)
         return named_file(files, path), notes
 
 

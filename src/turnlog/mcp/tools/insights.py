@@ -1,4 +1,4 @@
-"""The tool ``past_insights``: what was done in a period, how it went, what it cost; by sections."""
+"""The tool ``past_insights``: a report on a period, in sections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Section = Literal[
     "projects", "tools", "sequences", "errors", "edits", "cache", "compactions", "interruptions",
     "turns", "commands",
 ]  # fmt: skip
-_USUAL: Final = "30d"
+_DEFAULT_SINCE: Final = "30d"
 
 
 def past_insights(
@@ -40,12 +40,12 @@ def past_insights(
             min_length=1,
             max_length=18,
         ),
-    ] = ["overview", "models", "tools", "errors"],  # noqa: B006 - Nobody changes it.
+    ] = ["overview", "models", "tools", "errors"],  # noqa: B006 - Never modified.
     project: Project = None,
     since: Annotated[
         str,
         Field(description="Start of the period: 7d, 2026-11-01.", max_length=100),
-    ] = _USUAL,
+    ] = _DEFAULT_SINCE,
     until: Until = None,
     limit: Annotated[int, Field(description="Rows per list.", ge=1, le=50)] = 5,
 ) -> ToolAnswer:
@@ -55,7 +55,7 @@ def past_insights(
     """
     begin, end = ctx.moment(since), ctx.moment(until)
     check_period(begin, end)
-    asked = Scope(
+    scope = Scope(
         zone=ctx.zone,
         now=ctx.now(),
         since=begin,
@@ -64,57 +64,60 @@ def past_insights(
         limit=limit,
     )
     prices, _ = configured_prices(turnlog_home())
-    wanted = list(dict.fromkeys(sections))
+    names = list(dict.fromkeys(sections))
     with ctx.index() as index:
-        found = report(index, prices, asked)
+        result = report(index, prices, scope)
         ctx.deadline.check()
-        rows = [_section(index, found, name, limit) for name in wanted[page.place :]]
+        rows = [_section(index, result, name, limit) for name in names[page.place :]]
     return ToolAnswer(
-        about={"since_at": instant_text(found.since_at), "until_at": instant_text(found.until_at)},
+        about={
+            "since_at": instant_text(result.since_at),
+            "until_at": instant_text(result.until_at),
+        },
         noun="sections",
         rows=rows,
         offset=page.place,
-        notes=found.notes,
+        notes=result.notes,
     )
 
 
-def _section(index: Index, found: Insights, name: str, limit: int) -> dict[str, Any]:
-    made = _MADE.get(name)
-    value = made(found) if made else getattr(found, name)
+def _section(index: Index, result: Insights, name: str, limit: int) -> dict[str, Any]:
+    convert = _CONVERTED.get(name)
+    value = convert(result) if convert else getattr(result, name)
     if isinstance(value, list):
         shown = value[-limit:][::-1] if name in ("days", "weeks") else value[:limit]
-        told: dict[str, Any] = {"rows": [_plain(index, each) for each in shown]}
+        fields: dict[str, Any] = {"rows": [_plain(index, each) for each in shown]}
         if len(value) > limit:
-            told["of"] = len(value)
+            fields["of"] = len(value)
     else:
-        told = {} if value is None else _plain(index, value)
-        for inner, each in list(told.items()):
+        fields = {} if value is None else _plain(index, value)
+        for key, each in list(fields.items()):
             if isinstance(each, list):
-                told[inner] = [_plain(index, row) for row in getattr(value, inner)[:limit]]
-    return {"section": name, **told}
+                fields[key] = [_plain(index, row) for row in getattr(value, key)[:limit]]
+    return {"section": name, **fields}
 
 
-def _hours(found: Insights) -> dict[str, Any]:
-    """Return the hours with the most messages: a table of a week is mostly noughts."""
+def _hours(result: Insights) -> dict[str, Any]:
+    """Return the hours that have messages, by weekday."""
     return {
         weekday: {f"{hour:02}": count for hour, count in enumerate(row) if count}
-        for weekday, row in zip(_WEEKDAYS, found.hours.messages, strict=True)
+        for weekday, row in zip(_WEEKDAYS, result.hours.messages, strict=True)
         if any(row)
     }
 
 
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MADE: Final[dict[str, Callable[[Insights], Any]]] = {"hours": _hours}
+_CONVERTED: Final[dict[str, Callable[[Insights], Any]]] = {"hours": _hours}
 
 
 def _plain(index: Index, value: Any) -> Any:
-    """Return a row without what is null or nought; its log and offset become what tools open."""
+    """Return a row without nulls and zeros; its log and offset become session and record."""
     if not isinstance(value, Struct | dict):
         return value
-    told = structs.asdict(value) if isinstance(value, Struct) else dict(value)
-    if "log" in told:
-        told |= pointer(index, told.pop("log"), told.pop("offset"))
-    return {name: _shown(each) for name, each in sparse(told).items() if each not in (0, "0")}
+    fields = structs.asdict(value) if isinstance(value, Struct) else dict(value)
+    if "log" in fields:
+        fields |= pointer(index, fields.pop("log"), fields.pop("offset"))
+    return {name: _shown(each) for name, each in sparse(fields).items() if each not in (0, "0")}
 
 
 def _shown(value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""The tool ``query_history``: any question about records, messages and calls, as meta-cc asks it.
+"""The tool ``query_history``: structured queries, with the same parameters as in meta-cc.
 
     query({resource: "messages", filter: {role: "user"}})
 
-What may be asked is described once, in ``questions.query_fields``; the schema is made from it.
+The schema is generated from the structs of ``turnlog.api.query``.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ from turnlog.mcp.tools.session import unread_notes
 from turnlog.text import one_line
 
 READ_AT_MOST: Final = 5_000
-"""So many records are read for one query."""
+"""At most this many records are read for one query."""
 _ROWS: Final = 20
 _MOST_ROWS: Final = 200
 _SHOWN: Final = 300
-# What is given if nothing else is asked for: enough to choose by, and to open.
-_OPENED: Final = ("uuid", "session_id", "subagent", "at")
-_LOOK: Final = {
-    "entries": (*_OPENED, "type", "author", "is_error", "content"),
-    "messages": (*_OPENED, "role", "model", "output", "is_error", "text"),
-    "tools": (*_OPENED, "tool_name", "status", "duration_ms", "file", "input"),
+# The fields of rows unless a query extracts others.
+_KEY_FIELDS: Final = ("uuid", "session_id", "subagent", "at")
+_DEFAULT_FIELDS: Final = {
+    "entries": (*_KEY_FIELDS, "type", "author", "is_error", "content"),
+    "messages": (*_KEY_FIELDS, "role", "model", "output", "is_error", "text"),
+    "tools": (*_KEY_FIELDS, "tool_name", "status", "duration_ms", "file", "input"),
 }
-_NEVER: Final = "log"
-"""Where logs lie is nobody's business but the owner's."""
+_HIDDEN: Final = "log"
+"""The path of a log is not shown to agents."""
 
 
-def _described(kind: type[msgspec.Struct], **instead: Any) -> dict[str, Any]:
-    """Describe a part of a query for agents: names, what each may be, and nothing twice."""
+def _schema(kind: type[msgspec.Struct], **instead: Any) -> dict[str, Any]:
+    """Return a short JSON schema for a part of a query; *instead* replaces fields."""
     schema = msgspec.json.schema(kind)
-    found = schema["$defs"][kind.__name__]["properties"]
-    told: dict[str, Any] = {}
-    for name, each in found.items():
+    properties = schema["$defs"][kind.__name__]["properties"]
+    described: dict[str, Any] = {}
+    for name, each in properties.items():
         if name in instead:
-            told[name] = instead[name]
+            described[name] = instead[name]
             continue
         plain = {key: value for key, value in each.items() if key not in ("anyOf", "default")}
-        for way in each.get("anyOf", ()):
-            if way.get("type") != "null":
-                plain |= {key: value for key, value in way.items() if key != "$ref"}
+        for alternative in each.get("anyOf", ()):
+            if alternative.get("type") != "null":
+                plain |= {key: value for key, value in alternative.items() if key != "$ref"}
         if "enum" in plain:
             plain["enum"] = [value for value in plain["enum"] if value is not None]
-        told[name] = plain
-    return {"type": "object", "properties": told, "additionalProperties": False}
+        described[name] = plain
+    return {"type": "object", "properties": described, "additionalProperties": False}
 
 
 _TIMES: Final = {
@@ -80,35 +80,35 @@ _TIMES: Final = {
     "description": "From start on, before end: 7d, yesterday, 2026-11-01T18:00.",
 }
 _FIELDS: Final = "; ".join(
-    f"{each.name}: {', '.join(name for name in each.fields if name != _NEVER)}"
+    f"{each.name}: {', '.join(name for name in each.fields if name != _HIDDEN)}"
     for each in RESOURCES
 )
 Part: TypeAlias = dict[str, Any] | None
-_OUTPUT: Final = _described(
+_OUTPUT: Final = _schema(
     Output,
-    format={"enum": ["json", "summary"], "description": "summary: count what was found."},
+    format={"enum": ["json", "summary"], "description": "summary: only counts."},
     limit={"type": "integer", "minimum": 1, "maximum": _MOST_ROWS},
-    offset={"type": "integer", "minimum": 0, "description": "Left out first."},
+    offset={"type": "integer", "minimum": 0, "description": "Rows to skip."},
 )
-Wanted: TypeAlias = Annotated[
+FilterPart: TypeAlias = Annotated[
     Part,
-    WithJsonSchema(_described(QueryFilter, time_range=_TIMES)),
-    Field(description="Which rows; all conditions hold."),
+    WithJsonSchema(_schema(QueryFilter, time_range=_TIMES)),
+    Field(description="Which rows; all conditions must match."),
 ]
-Transformed: TypeAlias = Annotated[
+TransformPart: TypeAlias = Annotated[
     Part,
-    WithJsonSchema(_described(Transform)),
+    WithJsonSchema(_schema(Transform)),
     Field(description="Which fields, or groups instead of rows."),
 ]
-Aggregated: TypeAlias = Annotated[
+AggregatePart: TypeAlias = Annotated[
     Part,
-    WithJsonSchema(_described(Aggregate)),
-    Field(description="A figure instead of rows, of all of them or of each group."),
+    WithJsonSchema(_schema(Aggregate)),
+    Field(description="A figure instead of rows, in total or per group."),
 ]
-Given: TypeAlias = Annotated[
+OutputPart: TypeAlias = Annotated[
     Part,
     WithJsonSchema(_OUTPUT),
-    Field(description="How many rows, and in which order; the newest first, unless told."),
+    Field(description="Number and order of rows; newest first by default."),
 ]
 
 
@@ -119,14 +119,14 @@ def query_history(
     resource: Annotated[
         Literal["entries", "messages", "tools", "records", "calls"],
         Field(
-            description="messages: prompts and responses. tools (or calls): calls with what came"
-            f" of them. entries (or records): every line. Fields of {_FIELDS}."
+            description="messages: prompts and responses. tools (or calls): calls and their"
+            f" outcome. entries (or records): every line. Fields of {_FIELDS}."
         ),
     ],
-    filter: Wanted = None,  # noqa: A002 - As the call is written.
-    transform: Transformed = None,
-    aggregate: Aggregated = None,
-    output: Given = None,
+    filter: FilterPart = None,  # noqa: A002 - As the call is written.
+    transform: TransformPart = None,
+    aggregate: AggregatePart = None,
+    output: OutputPart = None,
 ) -> ToolAnswer:
     """Query records, messages and calls: filter, extract fields, group, count, sort.
 
@@ -139,58 +139,58 @@ def query_history(
         "aggregate": aggregate,
         "output": {"limit": _ROWS} | (output or {}),
     }
-    asked = _parsed(ctx, {"resource": resource} | parts, page)
-    kind = resource_named(asked.resource)
-    is_look = (
-        asked.transform.extract is None
-        and asked.transform.group_by is None
-        and asked.aggregate is None
-        and asked.output.format != "summary"
+    query = _parsed(ctx, {"resource": resource} | parts, page)
+    kind = resource_named(query.resource)
+    is_default = (
+        query.transform.extract is None
+        and query.transform.group_by is None
+        and query.aggregate is None
+        and query.output.format != "summary"
     )
-    if is_look:
-        shown = structs.replace(asked.transform, extract=list(_LOOK[kind.name]))
-        asked = structs.replace(asked, transform=shown)
+    if is_default:
+        shown = structs.replace(query.transform, extract=list(_DEFAULT_FIELDS[kind.name]))
+        query = structs.replace(query, transform=shown)
     with ctx.index() as index:
-        if asked.filter.session_id is not None:
-            known = ctx.session(index, asked.filter.session_id)
-            named = structs.replace(asked.filter, session_id=known.id)
-            asked = structs.replace(asked, filter=named)
-        found = _answered(ctx, index, asked)
+        if query.filter.session_id is not None:
+            known = ctx.session(index, query.filter.session_id)
+            resolved = structs.replace(query.filter, session_id=known.id)
+            query = structs.replace(query, filter=resolved)
+        result = _run(ctx, index, query)
         about = None
-        if is_look and not page.place and asked.filter.content_match is None:
-            about = _summed_up(ctx, index, asked)
+        if is_default and not page.place and query.filter.content_match is None:
+            about = _total(ctx, index, query)
         return ToolAnswer(
             about=about,
             noun="rows",
-            rows=[_row(each, kind, is_look=is_look) for each in found.rows],
-            offset=asked.output.offset,
-            next=found.next,
-            notes=[*found.notes, *unread_notes(index)],
+            rows=[_row(each, kind, is_default=is_default) for each in result.rows],
+            offset=query.output.offset,
+            next=result.next,
+            notes=[*result.notes, *unread_notes(index)],
             rest="`session_overview` with session and record returns a whole record.",
         )
 
 
-def _parsed(ctx: ToolContext, given: Mapping[str, Any], page: PageStart) -> Query:
-    """Read the query, within the scope and the bounds of an answer."""
-    asked = parse_query(
-        {name: _without_nulls(part) for name, part in given.items() if part is not None}
+def _parsed(ctx: ToolContext, parts: Mapping[str, Any], page: PageStart) -> Query:
+    """Parse the query; limit it to the scope and the size of an answer."""
+    query = parse_query(
+        {name: _without_nulls(part) for name, part in parts.items() if part is not None}
     )
-    form, named = asked.output, asked.transform
+    form, transform = query.output, query.transform
     if form.format not in ("json", "summary"):
-        raise UsageError(f"{form.format} is for files", hint="say json or summary as the format")
+        raise UsageError(f"unsupported format: {form.format}", hint="use json or summary")
     if not 1 <= form.limit <= _MOST_ROWS:
         raise UsageError(
-            f"output.limit is {form.limit}",
-            hint=f"say 1 to {_MOST_ROWS}; the cursor of an answer goes on behind it",
+            f"output.limit is out of range: {form.limit}",
+            hint=f"use 1 to {_MOST_ROWS}; continue with the cursor of the answer",
         )
-    of = asked.aggregate.field if asked.aggregate else None
-    if _NEVER in (*(named.extract or ()), named.group_by, of, form.sort_by):
+    aggregated = query.aggregate.field if query.aggregate else None
+    if _HIDDEN in (*(transform.extract or ()), transform.group_by, aggregated, form.sort_by):
         raise UsageError(
-            f"{_NEVER} is not told here", hint="session_id, subagent and uuid say where a record is"
+            f"the field {_HIDDEN} is not available", hint="use session_id, subagent and uuid"
         )
     return structs.replace(
-        asked,
-        filter=structs.replace(asked.filter, project=ctx.project(asked.filter.project)),
+        query,
+        filter=structs.replace(query.filter, project=ctx.project(query.filter.project)),
         output=structs.replace(form, offset=page.place or form.offset),
     )
 
@@ -201,45 +201,45 @@ def _without_nulls(part: Any) -> Any:
     return {name: each for name, each in part.items() if each is not None}
 
 
-def _answered(ctx: ToolContext, index: Index, asked: Query) -> QueryDocument:
-    """Answer the query, or say that its pattern is too slow."""
+def _run(ctx: ToolContext, index: Index, query: Query) -> QueryDocument:
+    """Run the query; raise UsageError if its pattern is too slow."""
     seconds = min(BUDGET_SECONDS, ctx.deadline.left / 2)
-    found = answer(
+    result = answer(
         index,
-        asked,
+        query,
         now=ctx.now(),
         zone=ctx.zone,
         read_at_most=READ_AT_MOST,
         match_seconds=seconds,
     )
-    if TOOK_TOO_LONG in found.notes:
+    if TOOK_TOO_LONG in result.notes:
         raise UsageError(
             f"the pattern took longer than {seconds:.0f} seconds for one text",
-            hint=f"{SLOW_PATTERN}; say a plain piece of text, one session_id, or a time_range",
+            hint=f"{SLOW_PATTERN}; use plain text, one session_id, or a time_range",
         )
-    return found
+    return result
 
 
-def _summed_up(ctx: ToolContext, index: Index, asked: Query) -> dict[str, Any]:
-    """Count all that was found."""
-    counted = structs.replace(
-        asked, transform=Transform(), output=structs.replace(asked.output, format="summary")
+def _total(ctx: ToolContext, index: Index, query: Query) -> dict[str, Any]:
+    """Count all matching rows."""
+    counting = structs.replace(
+        query, transform=Transform(), output=structs.replace(query.output, format="summary")
     )
-    (row,) = answer(index, counted, now=ctx.now(), zone=ctx.zone).rows
+    (row,) = answer(index, counting, now=ctx.now(), zone=ctx.zone).rows
     return sparse(row)
 
 
-def _row(row: dict[str, Any], kind: Resource, *, is_look: bool) -> dict[str, Any]:
-    """Leave out what says nothing; of a first look, all but the beginnings of texts."""
-    given = sparse(row)
-    if not is_look:
-        return given
-    if not given.get("is_error"):
-        given.pop("is_error", None)
-    for name, each in given.items():
-        if kind.fields[name].kind == "read" and isinstance(each, str):
-            given[name] = one_line(each, _SHOWN)
-    return given
+def _row(row: dict[str, Any], kind: Resource, *, is_default: bool) -> dict[str, Any]:
+    """Return a row without empty values; a default row has only the start of each text."""
+    fields = sparse(row)
+    if not is_default:
+        return fields
+    if not fields.get("is_error"):
+        fields.pop("is_error", None)
+    for name, value in fields.items():
+        if kind.fields[name].kind == "read" and isinstance(value, str):
+            fields[name] = one_line(value, _SHOWN)
+    return fields
 
 
 QUERY = Tool(query_history, title="Query records, messages and calls")

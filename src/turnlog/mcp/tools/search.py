@@ -1,4 +1,4 @@
-"""The tool ``search_history``: where something was said, called or answered, in every session."""
+"""The tool ``search_history``: full-text search in all sessions."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ from turnlog.text import one_line
 
 _WIDTH: Final = 240
 _TITLE: Final = 100
-_FARTHEST: Final = 10_000
-"""Whoever has read so many hits should ask otherwise."""
+_MAX_OFFSET: Final = 10_000
 
 
 def search_history(
@@ -75,21 +74,22 @@ def search_history(
     `tool:` names them.
     """
     if not query.strip():
-        raise UsageError("there is nothing to look for", hint="say words, or a filter")
-    if page.place > _FARTHEST:
+        raise UsageError("empty query", hint="pass words or a filter")
+    if page.place > _MAX_OFFSET:
         raise UsageError(
-            f"nobody reads {_FARTHEST:,} hits", hint="narrow the search: more words, or a filter"
+            f"offset too large: more than {_MAX_OFFSET:,} hits",
+            hint="narrow the search with more words or a filter",
         )
     now = ctx.now()
     with ctx.index() as index:
-        asked = parse(query, now=now, zone=ctx.zone)
+        parsed = parse(query, now=now, zone=ctx.zone)
         if session is not None:
-            asked = narrow(asked, FieldFilter("session", ctx.session(index, session).id))
-        elif has_words(asked):
-            asked = narrow(asked, *_own(ctx, asked))
-        found = search(
+            parsed = narrow(parsed, FieldFilter("session", ctx.session(index, session).id))
+        elif has_words(parsed):
+            parsed = narrow(parsed, *_without_own(ctx, parsed))
+        result = search(
             index,
-            asked,
+            parsed,
             now=now,
             zone=ctx.zone,
             project=ctx.project(project),
@@ -102,32 +102,32 @@ def search_history(
             width=_WIDTH,
             mask=ctx.mask,
         )
-        notes = found.notes
-        if not found.hits and not results:
+        notes = result.notes
+        if not result.hits and not results:
             notes.append("nothing found; results=true searches tool output too")
         return ToolAnswer(
             noun="hits",
-            rows=_rows(ctx, index, found.hits),
+            rows=_rows(ctx, index, result.hits),
             offset=page.place,
-            next=found.next,
+            next=result.next,
             notes=[*dict.fromkeys(notes), *unread_notes(index)],
             rest="`session_overview` with session and record returns a whole record.",
         )
 
 
-def _own(ctx: ToolContext, asked: SearchQuery) -> list[Node]:
-    """Return what leaves out the session that asks and earlier calls of this server.
+def _without_own(ctx: ToolContext, parsed: SearchQuery) -> list[Node]:
+    """Return filters that exclude the asking session and earlier calls of this server.
 
     They repeat the question, so they would be the best hits. A scan, which finds text without
-    words, knows no such filters.
+    words, does not support these filters.
     """
-    named = {each.field for each in filters_of(asked.tree)}
-    found: list[Node] = []
+    named = {entry.field for entry in filters_of(parsed.tree)}
+    filters: list[Node] = []
     if "session" not in named:
-        found += [Not(FieldFilter("session", each)) for each in sorted(ctx.asking_sessions())]
+        filters += [Not(FieldFilter("session", entry)) for entry in sorted(ctx.asking_sessions())]
     if "tool" not in named:
-        found.append(Not(FieldFilter("tool", "mcp__turnlog__*")))
-    return found
+        filters.append(Not(FieldFilter("tool", "mcp__turnlog__*")))
+    return filters
 
 
 def _rows(ctx: ToolContext, index: Index, hits: list[Hit]) -> list[dict[str, Any]]:
@@ -136,7 +136,7 @@ def _rows(ctx: ToolContext, index: Index, hits: list[Hit]) -> list[dict[str, Any
 
 
 def _row(ctx: ToolContext, index: Index, hit: Hit, titled: set[str | None]) -> dict[str, Any]:
-    """Tell a hit; what is known of its session, with the first of it."""
+    """Return the row of a hit; the first hit of a session has its title and project."""
     is_first = hit.session not in titled
     titled.add(hit.session)
     return sparse(

@@ -1,4 +1,4 @@
-"""The tool ``session_overview``: one session in figures, or one record of it whole."""
+"""The tool ``session_overview``: the figures of a session, or one record in full."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class PromptLine(Struct, kw_only=True):
     text: str
 
 
-class RecordTold(Struct, kw_only=True):
-    """A record of which the texts are told."""
+class RecordHeader(Struct, kw_only=True):
+    """A record that is returned in full."""
 
     session: str
     uuid: str | None
@@ -78,7 +78,7 @@ def session_overview(
             index, known.number, ["human"], limit=_PROMPTS + 1, offset=page.place
         )
         prompts = [
-            PromptLine(uuid=each.uuid, at=each.at, text=_said(index, each.record, each.length))
+            PromptLine(uuid=each.uuid, at=each.at, text=_text(index, each.record, each.length))
             for each in placed[:_PROMPTS]
         ]
         following = page.place + _PROMPTS if len(placed) > _PROMPTS else None
@@ -100,16 +100,16 @@ def _whole(
     placed = placed_record(index, record)
     pieces, at = [], 0
     for kind, raw in index.texts(placed.record, placed.length):
-        text = ctx.mask(raw)  # Before it is cut: half a secret is not known for one.
+        text = ctx.mask(raw)  # Before cutting: half a secret is not recognized.
         for begins_at in range(0, len(text), _PIECE):
             piece = text[begins_at : begins_at + _PIECE]
             pieces.append(TextPiece(kind=kind.name.lower(), begins_at=begins_at, text=piece))
         at += len(text)
-    told = RecordTold(
+    header = RecordHeader(
         session=known.id, uuid=placed.uuid, at=placed.at, author=placed.author, characters=at
     )
     return ToolAnswer(
-        about=told,
+        about=header,
         noun="pieces",
         rows=pieces[page.place :],
         offset=page.place,
@@ -117,12 +117,12 @@ def _whole(
     )
 
 
-def _said(index: BoundedIndex, record: int, length: int) -> str:
+def _text(index: BoundedIndex, record: int, length: int) -> str:
     return "\n".join(each.text for each in index.texts(record, length))
 
 
 def unread_notes(index: BoundedIndex) -> list[str]:
-    """Return which records were too large to be read, if any were."""
+    """Return a note about records that were too large to read, if any."""
     if not index.unread:
         return []
     size = f"{LARGEST_RECORD_BYTES // 1_000_000} MB"

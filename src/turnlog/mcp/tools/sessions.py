@@ -1,4 +1,4 @@
-"""The tool ``list_sessions``: which sessions there are, the one that was active last first."""
+"""The tool ``list_sessions``: a list of sessions, the last active first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnlog.mcp.tool import Limit, PageStart, Project, Since, Tool, Until
 
 
 class SessionLine(Struct, kw_only=True, omit_defaults=True):
-    """A session in a list, as an agent needs it to choose one."""
+    """A session in a list."""
 
     id: str
     title: str | None
@@ -39,7 +39,7 @@ class SessionLine(Struct, kw_only=True, omit_defaults=True):
 
 
 class SessionsFound(Struct, kw_only=True):
-    """What is known of all that were found."""
+    """Figures of all matching sessions."""
 
     total: int
 
@@ -73,7 +73,7 @@ def list_sessions(
     Start here to see what was worked on.
     """
     with ctx.index() as index:
-        found = list_indexed(
+        result = list_indexed(
             index,
             project=ctx.project(project),
             text_in_title=title,
@@ -92,17 +92,17 @@ def list_sessions(
             now=ctx.now(),
         )
     return ToolAnswer(
-        about=SessionsFound(total=found.total),
+        about=SessionsFound(total=result.total),
         noun="sessions",
-        rows=[_line(row) for row in found.sessions],
+        rows=[_line(row) for row in result.sessions],
         offset=page.place,
-        next=found.next,
+        next=result.next,
     )
 
 
 def _line(row: IndexedSession) -> SessionLine:
-    told = {name: getattr(row, name) for name in SessionLine.__struct_fields__}
-    return SessionLine(**told)
+    fields = {name: getattr(row, name) for name in SessionLine.__struct_fields__}
+    return SessionLine(**fields)
 
 
 SESSIONS = Tool(list_sessions, title="List past sessions")

@@ -1,4 +1,4 @@
-"""The tool ``session_turns``: how a session went, turn by turn, or one turn in full."""
+"""The tool ``session_turns``: an outline of a session's turns, or one turn in full."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def session_turns(
     With `turn` or `record`: one turn in full, every call with its input and result.
     """
     if turn is not None and record is not None:
-        raise UsageError("turn and record both say which turn", hint="give one of them")
+        raise UsageError("turn and record cannot be combined", hint="leave out one of them")
     with ctx.index() as index:
         known = ctx.session(index, session)
         if record is not None:
@@ -95,10 +95,10 @@ class _Flow:
     def __init__(self, index: Index, known: KnownSession, thread: Thread) -> None:
         self._index, self._known, self._thread = index, known, thread
         self._prompts = thread.prompts(index)
-        self._telling = RecordLines(index, is_subagent=thread.subagent is not None)
+        self._lines = RecordLines(index, is_subagent=thread.subagent is not None)
 
     def outline(self, page: PageStart, limit: int, *, newest: bool) -> ToolAnswer:
-        """Tell each turn in a few lines."""
+        """List the turns in a few lines each."""
         count = len(self._prompts)
         numbers = range(count, 0, -1) if newest else range(1, count + 1)
         wanted = numbers[page.place : page.place + limit]
@@ -115,7 +115,7 @@ class _Flow:
     def in_full(self, number: int, start: int, page: PageStart, limit: int) -> ToolAnswer:
         """Return a turn step by step.
 
-        A place is which log, where in it, and which of a record's steps.
+        A position packs the log, the offset in it, and the step within the record.
         """
         thread, skipped = self._thread, 0
         if page.place:
@@ -131,7 +131,7 @@ class _Flow:
             if len(rows) >= limit:
                 following = place
                 break
-            for step, each in enumerate(self._telling.steps(record, length)[:_STEPS]):
+            for step, each in enumerate(self._lines.steps(record, length)[:_STEPS]):
                 if record != start or step >= skipped:
                     rows.append(each)
                     places.append(place | step)
@@ -145,11 +145,11 @@ class _Flow:
         )
 
     def numbered(self, turn: int) -> int:
-        """Count a turn from the first one on; 0 is what stands before it."""
+        """Return *turn* counted from 1; 0 is what precedes the first prompt."""
         count = len(self._prompts)
         number = turn if turn >= 0 else count + 1 + turn
         if not 0 <= number <= count or (turn < 0 and number == 0):
-            raise NotFound(f"there is no turn {turn}", hint=f"there are {count}, counted from 1")
+            raise NotFound(f"no turn {turn}", hint=f"the session has {count}, counted from 1")
         return number
 
     def turn_at(self, record: int) -> int:
@@ -158,7 +158,7 @@ class _Flow:
         return sum(self._order(each.record) <= here for each in self._prompts)
 
     def start(self, number: int) -> int:
-        """Return the first record of a turn, or where it may be."""
+        """Return the first record of a turn; for turn 0, the start of the log."""
         return self._prompts[number - 1].record if number else self._thread.logs[0] << OFFSET_BITS
 
     def _end(self, number: int) -> int | None:
@@ -168,18 +168,18 @@ class _Flow:
         return self._thread.logs.index(record >> OFFSET_BITS), record
 
     def _about(self, **more: Any) -> dict[str, Any]:
-        told = {"session": self._known.id, "subagent": self._thread.subagent}
-        return sparse(told | more | {"turns": len(self._prompts)})
+        fields = {"session": self._known.id, "subagent": self._thread.subagent}
+        return sparse(fields | more | {"turns": len(self._prompts)})
 
     def _line(self, number: int) -> dict[str, Any]:
         prompt = self._prompts[number - 1]
         calls: list[str] = []
         count, answer, last = 0, "", prompt.at
-        for start, end in self._stretches(number):
-            lines, here = self._telling.calls(self._thread, start, end, _CALLS - len(calls))
+        for start, end in self._ranges(number):
+            lines, here = self._lines.calls(self._thread, start, end, _CALLS - len(calls))
             calls += [each.text for each in lines]
             count += here
-            answer = self._telling.answer(self._thread, start, end) or answer
+            answer = self._lines.answer(self._thread, start, end) or answer
             here_at = self._thread.last_at(self._index, start, end)
             last = max(filter(None, (last, here_at)), default=None)
         took = None if last is None or prompt.at is None else (last - prompt.at) // 1_000_000
@@ -189,15 +189,15 @@ class _Flow:
                 "record": record_name(prompt.uuid, prompt.record),
                 "at": instant_text(prompt.at),
                 "seconds": took or None,
-                "prompt": one_line(self._telling.prompt(prompt.record), _SHOWN),
+                "prompt": one_line(self._lines.prompt(prompt.record), _SHOWN),
                 "calls": calls,
                 "more_calls": count - len(calls) or None,
                 "answer": one_line(answer, _SHOWN),
             }
         )
 
-    def _stretches(self, number: int) -> Iterator[tuple[int, int]]:
-        """Give the parts of logs that a turn covers: one, unless it reaches into the next day's."""
+    def _ranges(self, number: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of records that a turn covers, one per log."""
         start, end, logs = self.start(number), self._end(number), self._thread.logs
         last = len(logs) - 1 if end is None else logs.index(end >> OFFSET_BITS)
         for log in logs[logs.index(start >> OFFSET_BITS) : last + 1]:

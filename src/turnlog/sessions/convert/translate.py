@@ -59,7 +59,7 @@ class Translator(Protocol):
         """Return what *record* becomes; None if it stays as it is."""
 
     def observe(self, record: Record, /) -> None:
-        """Take note of a record that stays as it is."""
+        """Note a record that stays unchanged."""
 
 
 def uuid_of(name: str) -> str:

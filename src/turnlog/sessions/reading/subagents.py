@@ -275,12 +275,12 @@ class _FreeCalls:
                 self._by_prompt.setdefault(spawn.prompt, {})[call] = None
 
     def with_prompt(self, prompt: str | None, waiting: Iterable[str] = ()) -> str | None:
-        """Take the first call with *prompt*, preferably one of those *waiting*."""
+        """Claim the first call with *prompt*, preferably one of those *waiting*."""
         same = self._by_prompt.get(prompt or "", {})
         return self.first_of(each for each in waiting if each in same) or self.first_of(same)
 
     def first_of(self, calls: Iterable[str]) -> str | None:
-        """Take the first of *calls* that is free."""
+        """Claim the first of *calls* that is free."""
         first = next((call for call in calls if call in self._free), None)
         if first is not None:
             spawn = self._free.pop(first)

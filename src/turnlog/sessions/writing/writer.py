@@ -271,7 +271,7 @@ class SessionWriter(Shared):
         self._leave()
 
     def after_fork_in_child(self) -> None:
-        """Let a forked child register itself in the log with its first append."""
+        """Make a forked child register itself in the log with its first append."""
         super().after_fork_in_child()
         self._opened, self._opening = False, {}
 
