@@ -23,7 +23,6 @@ from turnlog.sessions.session import Session
 from turnlog.sessions.state import agent_processes
 
 __all__ = [
-    "PROGRAM",
     "Hindrance",
     "Obstacle",
     "RecentSession",
@@ -34,8 +33,6 @@ __all__ = [
     "recent_sessions",
     "resumption",
 ]
-
-PROGRAM = CLAUDE_CODE.program
 
 
 class Hindrance(StrEnum):
