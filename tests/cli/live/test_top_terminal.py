@@ -191,3 +191,11 @@ def test_nothing_heavy_is_imported_until_it_is_drawn():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout.strip() == b"[]"
+
+
+def test_it_ends_with_its_terminal(world):
+    with Terminal(world) as terminal:
+        terminal.wait_for("No running or recently")
+        os.close(terminal.fd)
+        terminal.fd = os.open(os.devnull, os.O_RDONLY)
+        assert terminal.process.wait(180) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -48,6 +49,9 @@ THEME: Final = Theme(
 )
 
 
+_TERMINAL_CHECK_SECONDS: Final = 2.0
+
+
 class TopApp(App[None]):
     """Shows *live*, and updates it while it runs."""
 
@@ -85,9 +89,19 @@ class TopApp(App[None]):
         self.theme = THEME.name
         self.push_screen(self._sessions)
         self._watch.start()
+        if not self.is_headless:
+            self.set_interval(_TERMINAL_CHECK_SECONDS, self._exit_without_terminal)
 
     def on_unmount(self) -> None:
         self._watch.close()
+
+    def _exit_without_terminal(self) -> None:
+        """Exit if the terminal is gone: without it, Textual reads its end in a busy loop.
+
+        A terminal that closes sends SIGHUP, but not to programs started with nohup or setsid.
+        """
+        if not os.isatty(0):
+            self.exit()
 
     def _post(self, news: LiveNews) -> None:
         """Post news; called from the watching threads."""
