@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from turnlog.errors import UnsafeFilesystem
-from turnlog.storage import system
+from turnlog.storage import locks
 from turnlog.storage.writer import LogWriter
 
 from .arena import Arena, command, is_root, say
@@ -82,11 +82,11 @@ def _mounts_say(kind: str, path: Path) -> Iterator[_Warnings]:
     logger.addHandler(warnings)
     logger.setLevel(logging.WARNING)
     logger.propagate = False
-    system.open = lambda *_args, **_options: io.StringIO(line)  # type: ignore[attr-defined]
+    locks.open = lambda *_args, **_options: io.StringIO(line)  # type: ignore[attr-defined]
     try:
         yield warnings
     finally:
-        del system.open  # type: ignore[attr-defined]
+        del locks.open  # type: ignore[attr-defined]
         logger.removeHandler(warnings)
         logger.setLevel(logging.NOTSET)
         logger.propagate = True
