@@ -9,6 +9,8 @@ BIN    := $(VENV)/bin
 IN_MEMORY = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "TMPDIR=/dev/shm"}')
 
 PYTEST = $(BIN)/pytest -n auto --dist worksteal
+# One more than there are cores: many of the quick tests wait for a process, a socket or a clock.
+WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled tests are kept: to compile them takes longer than to collect them.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -31,7 +33,7 @@ test: $(VENV)/.dev programs
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(IN_MEMORY) $(PYTEST) -m "not slow"
+	$(IN_MEMORY) $(PYTEST) -n $(WORKERS) -m "not slow"
 
 # Every step of sweeps, and many examples of every property (see tests/conftest.py).
 test-slow: $(VENV)/.dev programs
