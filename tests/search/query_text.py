@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from turnlog.search.language import (
+    _ERROR,
     _FIELDS,
     _LITERAL,
     _OPERATORS,
@@ -56,6 +57,7 @@ def _quote(text: str) -> str:
 
 def _written_word(word: Word, *, is_negated: bool) -> str:
     """Write a word bare if it reads as itself also where a group ends, else as a literal."""
+    plus = "+" * word.is_required
     plain = word.text + "*" * word.is_prefix
     name, colon, _ = plain.partition(":")
     tokens = _lex(f"{plain})")
@@ -63,9 +65,12 @@ def _written_word(word: Word, *, is_negated: bool) -> str:
         _RUN.fullmatch(plain)
         and [token.kind for token in tokens] == ["run", "close"]
         and not (tokens[0].is_negated and _has_letters(plain))
+        and not tokens[0].is_required
         and plain not in _OPERATORS
-        and not (colon and name.lower() in _FIELDS)
-        and _word(plain) == word
+        and not (colon and name.lower() in (*_FIELDS, _ERROR))
+        and _word(plain).text == word.text
+        and (not plus or plain[0].isalnum())
         and not (is_negated and (plain.startswith("-") or not _has_letters(plain)))
     )
-    return plain if reads_as_itself else f"{_LITERAL}:{_quote(word.text)}{'*' * word.is_prefix}"
+    quoted = f"{_LITERAL}:{_quote(word.text)}{'*' * word.is_prefix}"
+    return plus + (plain if reads_as_itself else quoted)

@@ -46,8 +46,8 @@ def test_only_where_the_texts_lie_is_looked_at_and_all_are_found(
     index, world, bound, others, with_results
 ):
     tree = All((bound, *others, Not(Word("never"))))
-    for ranked in (False, True):
-        plan = Renderer(index.db).statement(tree, "said", ranked=ranked)
+    for also in (None, ("stems", '"retry"')):
+        plan = Renderer(index.db).statement(tree, "said", also=also)
         assert " BETWEEN " in plan.sql
     for most in (1, 3, 100):
         with pytest.MonkeyPatch.context() as patch:
@@ -177,7 +177,7 @@ def check_errors(index, count, *, is_known):
     assert len(ask(index, "apple is:error", newest=True, with_results=True).hits) == count
     assert len(ask(index, "is:error").hits) == 2 * count
     assert len(ask(index, "ow is:error").hits) == len(ask(index, "role:tool ow").hits) == count
-    assert not ask(index, "ow").hits
+    assert not ask(index, "ow", all_words=True).hits
     assert {hit.is_error for hit in ask(index, "apple -is:error").hits} <= {False}
 
 
@@ -247,9 +247,9 @@ def test_the_signs_of_a_pattern_are_only_signs(touched):
 
 
 def test_what_a_table_cannot_hold_is_not_asked_of_it(index):
-    for text, table in (("retry is:result", "said"), ("retry is:prompt", "answered")):
+    for text, table in (("+retry is:result", "said"), ("+retry is:prompt", "answered")):
         tree = parse(text, now=NOW, zone=UTC).tree
-        plan = Renderer(index.db).statement(tree, table, ranked=False)
+        plan = Renderer(index.db).statement(tree, table)
         assert " AND 0 AND " in plan.sql
         assert index.db.execute(plan.sql, plan.values).fetchall() == []
 

@@ -30,6 +30,7 @@ from turnlog.search.language import (
 
 NOW = datetime(2026, 11, 4, 12, tzinfo=UTC)
 A, B, C, D = (Word(letter) for letter in "abcd")
+MUST_A, MUST_B = (Word(letter, is_required=True) for letter in "ab")
 
 
 def read(text):
@@ -89,7 +90,11 @@ def test_words_and_phrases(text, expected):
         ("a OR b OR c d", All((Any((A, B, C)), D))),
         ("a OR b c OR d", All((Any((A, B)), Any((C, D))))),
         ("a OR OR b", Any((A, B))),
-        ("a AND b", All((A, B))),
+        ("a AND b", All((MUST_A, MUST_B))),
+        ("a AND b c", All((MUST_A, MUST_B, C))),
+        ("+a b", All((MUST_A, B))),
+        ('+"a b" +word:"a"', All((Phrase("a b"), MUST_A))),
+        ("a+b C++ + ++", All((Word("a+b"), Word("C++"), Word("+"), Word("++")))),
         ("a AND OR b", Any((A, B))),
         ("a or b", All((A, Word("or"), B))),
         ("a|b", Word("a|b")),
@@ -118,7 +123,7 @@ def test_alternatives_bind_tighter_than_juxtaposition(text, expected):
     [
         ("-a", Not(A)),
         ("NOT a", Not(A)),
-        ("a AND NOT b", All((A, Not(B)))),
+        ("a AND NOT b", All((MUST_A, Not(B)))),
         ("-a -b", All((Not(A), Not(B)))),
         ('-"a b"', Not(Phrase("a b"))),
         ("-(a b)", Not(All((A, B)))),
@@ -281,7 +286,7 @@ def test_a_tree_can_be_shown_as_json_and_read_back():
     found = read('a OR "b c" -tool:Bash since:7d (x y*) is:nope \ud800')
     shown = msgspec.json.encode(found)
     assert msgspec.json.decode(shown, type=SearchQuery) == found
-    assert b'{"type":"word","text":"a","is_prefix":false}' in shown
+    assert b'{"type":"word","text":"a","is_prefix":false,"is_required":false}' in shown
 
 
 def test_what_is_in_a_tree():

@@ -210,7 +210,7 @@ def _make(connection: sqlite3.Connection, homes: Sequence[Home]) -> None:
             "INSERT INTO about (made_by, homes) VALUES (?, ?)",
             (__version__, json.dumps(sorted(os.path.realpath(home) for home in homes))),
         )
-        for table in ("said", "answered"):
+        for table in ("said", "stems", "answered"):
             connection.executemany(
                 f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)",  # noqa: S608 - Ours.
                 (("hashsize", TEXT_BYTES_AT_ONCE), ("automerge", _MERGED_SEGMENTS)),

@@ -142,7 +142,9 @@ CREATE TABLE texts (
     id INTEGER PRIMARY KEY,
     record INTEGER,                    -- records; null for a dead text.
     part INTEGER NOT NULL,             -- Which of the record's texts.
-    kind INTEGER NOT NULL              -- kinds
+    kind INTEGER NOT NULL,             -- kinds
+    session INTEGER,                   -- sessions, as in `records`: ranking reads only this table.
+    size_bytes INTEGER NOT NULL
 );
 CREATE TABLE kinds (
     id INTEGER PRIMARY KEY,
@@ -150,10 +152,15 @@ CREATE TABLE kinds (
     weight REAL NOT NULL               -- The weight of hits of this kind.
 );
 
--- Words without the text (contentless). Tool results are most of the bytes and mostly file contents,
--- so they have a table of their own, without the positions of words.
+-- Words without the text (contentless). `said` has the words as written, for phrases and everything
+-- that is meant literally; `stems` has the stems of the same texts, with identifiers split, for words
+-- that someone remembers. Tool results are most of the bytes and mostly file contents, so they have a
+-- table of their own. Only phrases need the positions of words, and nothing the number of words.
 CREATE VIRTUAL TABLE said USING fts5(
-    text, content='', tokenize='unicode61 remove_diacritics 2'
+    text, content='', tokenize='unicode61 remove_diacritics 2', columnsize=0
+);
+CREATE VIRTUAL TABLE stems USING fts5(
+    text, content='', tokenize='porter unicode61 remove_diacritics 2', detail='none', columnsize=0
 );
 CREATE VIRTUAL TABLE answered USING fts5(
     text, content='', tokenize='unicode61 remove_diacritics 2', detail='none', columnsize=0

@@ -75,18 +75,18 @@ _CALL, _CONTEXT, _RESULT, _THINKING = (
 _PROMPT, _RESPONSE = TextKind.PROMPT, TextKind.RESPONSE
 
 WEIGHTS: Final[dict[TextKind, float]] = {
+    TextKind.TITLE: 1.1,
     TextKind.PROMPT: 1.0,
-    TextKind.TITLE: 1.0,
-    TextKind.RESPONSE: 0.9,
-    TextKind.SUMMARY: 0.8,
-    TextKind.PLAN: 0.8,
-    TextKind.HISTORY: 0.7,
-    TextKind.TODO: 0.6,
-    TextKind.THINKING: 0.5,
-    TextKind.CALL: 0.5,
-    TextKind.RESULT: 0.3,
-    TextKind.NOTE: 0.3,
-    TextKind.CONTEXT: 0.2,
+    TextKind.RESPONSE: 0.95,
+    TextKind.SUMMARY: 0.9,
+    TextKind.PLAN: 0.9,
+    TextKind.HISTORY: 0.8,
+    TextKind.TODO: 0.7,
+    TextKind.THINKING: 0.7,
+    TextKind.CALL: 0.7,
+    TextKind.RESULT: 0.5,
+    TextKind.NOTE: 0.1,
+    TextKind.CONTEXT: 0.1,
 }
 """The weight of hits: what people wrote or saw counts most."""
 
@@ -197,6 +197,12 @@ _LEAD_OF_FOUR: Final = 0xF0  # All others lead three bytes.
 _LEADS: Final = {0xE1, *range(0xE3, 0xEE), 0xEF, _LEAD_OF_FOUR}
 _NO_LEADS: Final = bytes(set(range(256)) - _LEADS)
 
+_CASE_CHANGE: Final = re.compile(rb"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SHAPES: Final = bytes(
+    ord("A") if 65 <= byte <= 90 else ord("a") if chr(byte).isalnum() and byte < 128 else 32
+    for byte in range(256)
+)
+
 
 def as_words(text: str) -> str:
     """Return *text* with spaces between words, as the full-text tables need it."""
@@ -216,6 +222,14 @@ def as_indexed(text: str) -> bytes:
     end = data.rfind(leads[-1]) + (4 if leads[-1] == _LEAD_OF_FOUR else 3)
     parted = " ".join(_alone().split(data[begin:end].decode()))
     return data[:begin] + parted.encode() + data[end:]
+
+
+def split_identifiers(words: bytes) -> bytes:
+    """Return *words* with a space between the words of identifiers such as ``parseHttpUrl``."""
+    # Translating and searching bytes is much faster than a regular expression on every text.
+    if b"aA" not in (shape := words.translate(_SHAPES)) and b"AAa" not in shape:
+        return words
+    return _CASE_CHANGE.sub(b" ", words)
 
 
 @cache

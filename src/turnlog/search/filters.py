@@ -48,7 +48,7 @@ WAS_TAKEN: Final = (
 )
 """True if the record ``r`` notes a queued prompt, and a prompt with the same text follows in its
 session. A prompt that stayed in the queue has only its note."""
-BOUNDING: Final = frozenset({"session", "project", "file"})
+BOUNDING: Final = frozenset({"session", "project", "file", "commit"})
 """The filters that can limit the range of ids."""
 CROWD_SECONDS: Final = 1000
 """How many seconds too late an id may be: texts of a crowded second get ids of the next ones."""
@@ -80,6 +80,18 @@ _FEW_ERRORS: Final = 5_000
 _LONGEST_PART: Final = 1_000
 _ABSOLUTE: Final = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 
+_HASH: Final = re.compile(r"[0-9a-fA-F]{4,40}$")
+_SHORT_HASH: Final = 7
+_CALLS: Final = f"""
+SELECT session, record FROM texts
+WHERE kind = {int(TextKind.CALL)} AND id IN (SELECT rowid FROM said WHERE said MATCH ?)
+"""
+_COMMITS: Final = f"SELECT session FROM ({_CALLS})"
+_COMMITTED: Final = f"""
+SELECT t.session FROM texts t JOIN calls c ON c.result = t.record
+WHERE t.id IN (SELECT rowid FROM answered WHERE answered MATCH ?)
+AND c.record IN (SELECT record FROM ({_CALLS}))
+"""
 _AT: Final = f"coalesce(r.at, (t.id >> {SECOND_BITS}) * 1000000)"
 _NEAR: Final = 20
 _BEFORE: Final = f"""
@@ -242,8 +254,8 @@ class Filters:
             case "before" | "after" | "since" as field:
                 sign = "<" if field == "before" else ">="
                 return [Condition(f"{_AT} {sign} ?", (microseconds(wanted.at),))]
-            case "session" | "project":
-                return self._of_sessions(self.ids(wanted))
+            case "session" | "project" | "commit":
+                return [one_of("t.session", self.ids(wanted))]
             case "tool":
                 tools = one_of("c.tool", self.ids(wanted))
                 query = f"SELECT 1 FROM calls c WHERE c.{call} = t.record AND {tools.sql}"
@@ -274,6 +286,8 @@ class Filters:
                 return [row[0] for row in rows if is_in(row[1])]
             case "file":
                 return self._look_up_paths(value)
+            case "commit":
+                return self._look_up_commits(value)
         fits = _glob_test(f"*{value}*" if field == "model" else value)
         return [row[0] for row in self._db.execute("SELECT id, name FROM names") if fits(row[1])]
 
@@ -294,6 +308,18 @@ class Filters:
         whole, ending = map(_glob_test, patterns)  # SQLite's GLOB is exponential in the stars.
         rows = self._db.execute("SELECT id, path FROM paths")
         return [row[0] for row in rows if whole(row[1]) or ending(row[1])]
+
+    def _look_up_commits(self, value: str) -> list[int]:
+        """Return the sessions that made a commit, by its hash or the words of its message.
+
+        Git prints the beginning of the hash, so a whole one is found by its beginning too.
+        """
+        quoted = value.replace("\0", " ").replace('"', '""')
+        sessions = {row[0] for row in self._db.execute(_COMMITS, (f'"git commit" AND "{quoted}"',))}
+        if _HASH.match(value):
+            short = f'"{value[:_SHORT_HASH].lower()}" *'
+            sessions |= {row[0] for row in self._db.execute(_COMMITTED, (short, '"git commit"'))}
+        return sorted(session for session in sessions if session is not None)
 
     def _of_files(self, wanted: FieldFilter) -> Condition:
         """Return the condition on calls that name a file, and on their results.
@@ -323,16 +349,6 @@ class Filters:
             f" AND c.block = x.block WHERE c.result IS NOT NULL AND {paths.sql}",
             paths.values * 2,
         )
-
-    def _of_sessions(self, sessions: list[int]) -> list[Condition]:
-        """Return the conditions on records of *sessions*; the log alone excludes most others."""
-        logs = self._db.execute(
-            "SELECT id FROM logs WHERE session IS NULL OR session IN (SELECT session FROM sessions"
-            " WHERE id IN (SELECT value FROM json_each(?)))",
-            (json.dumps(sessions),),
-        )
-        among = one_of(f"(t.record >> {OFFSET_BITS})", [row[0] for row in logs])
-        return [among, one_of("r.session", sessions)]
 
 
 def _is(value: str, table: Table) -> Condition:

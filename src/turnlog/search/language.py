@@ -1,10 +1,12 @@
 """The search language: parse a query into a tree.
 
-    retry backoff        both words                     retr*            words with this prefix
+    retry backoff        words; the more of them, the better
+    +retry, a AND b      words that must be there       retr*            words with this prefix
     "exactly this"       a phrase; "" in it is a quote  -word  NOT word  without it
     a b OR c, a b | c    a, and b or c                  (a b) OR c       parentheses group
-    tool:Bash            a filter; also project, session, file, model, branch, role, type
+    tool:Bash            a filter; also project, session, file, commit, model, branch, role, type
     is:error             a filter by property; see ``IS``
+    error:refused        an error with these words
     since:7d before:2026-11 after:"last week"           by time; see ``records.date_expressions``
     word:"OR"            a word that is otherwise an operator; word:"OR"* is a prefix
 
@@ -31,7 +33,7 @@ from turnlog.errors import UsageError
 from turnlog.records.dates import EXAMPLES, moment
 
 Field = Literal[
-    "project", "session", "tool", "file", "model", "branch", "role", "type", "is",
+    "project", "session", "tool", "file", "commit", "model", "branch", "role", "type", "is",
     "before", "after", "since",
 ]  # fmt: skip
 IS: Final = (
@@ -44,7 +46,8 @@ DEEPEST: Final = 50
 _FIELDS: Final[dict[str, Field]] = {name: name for name in get_args(Field)}
 _INSTANTS: Final = frozenset({"before", "after", "since"})
 _LITERAL: Final = "word"
-_BEFORE_QUOTE: Final = frozenset({"", _LITERAL, *_FIELDS})
+_ERROR: Final = "error"
+_BEFORE_QUOTE: Final = frozenset({"", _LITERAL, _ERROR, *_FIELDS})
 _ROLES: Final = {
     "user": "human", "human": "human", "assistant": "assistant", "tool": "tool",
     "system": "program", "program": "program", "subagent": "subagent", "agent": "subagent",
@@ -56,6 +59,7 @@ _SHOWN: Final = 40
 
 _INK: Final = re.compile(r"\S")
 _RUN: Final = re.compile(r"\S+")
+_QUOTES: Final = tuple('"“”„')
 _OPENED: Final = re.compile(r'(?:(\w{1,10}):)?(["“”„])')
 # The rest of a quotation. Neither pattern can fail, so neither backtracks.
 _STRAIGHT: Final = re.compile(r'([^"]*(?:""[^"]*)*)"?')
@@ -63,10 +67,11 @@ _CURLED: Final = re.compile(r'([^"“”„]*)["“”„]?')
 
 
 class Word(Struct, frozen=True, tag="word"):
-    """A word, or a prefix of words; *text* does not include the star."""
+    """A word, or a prefix of words; *text* does not include the star or the plus."""
 
     text: str
     is_prefix: bool = False
+    is_required: bool = False
 
 
 class Phrase(Struct, frozen=True, tag="phrase"):
@@ -109,6 +114,7 @@ class _Token(Struct):
     start: int
     end: int
     is_negated: bool = False
+    is_required: bool = False
     name: str = ""
     """What precedes the quote of a quoted token: a field, ``word``, or nothing."""
     value: str = ""
@@ -144,6 +150,15 @@ def conjuncts(tree: Node | None) -> tuple[Node, ...]:
     return tree.nodes if isinstance(tree, All) else () if tree is None else (tree,)
 
 
+def soft_words(tree: Node | None) -> list[Word]:
+    """Return the words that may be missing: neither required nor in a group with operators."""
+    return [
+        node
+        for node in conjuncts(tree)
+        if isinstance(node, Word) and not (node.is_prefix or node.is_required)
+    ]
+
+
 def joined(nodes: list[Node]) -> Node | None:
     """Return the tree for texts that match all of *nodes*."""
     return All(tuple(nodes)) if len(nodes) > 1 else nodes[0] if nodes else None
@@ -170,7 +185,7 @@ def with_prefixes(tree: Node | None) -> Node | None:
     """Return *tree* with every word to find as a prefix."""
     match tree:
         case Word():
-            return Word(tree.text, True)
+            return Word(tree.text, True, tree.is_required)
         case All() | Any():
             return type(tree)(tuple(n for n in map(with_prefixes, tree.nodes) if n is not None))
     return tree
@@ -199,14 +214,16 @@ def _lex(text: str) -> list[_Token]:
         start = ink.start()
         after = text[start + 1 : start + 2]
         is_negated = text[start] == "-" and after != "-" and not after.isspace() and after != ""
-        body = start + is_negated
+        is_required = text[start] == "+" and (after.isalnum() or after in _QUOTES)
+        body = start + (is_negated or is_required)
         opened = _OPENED.match(text, body)
         if text[body] == "(" and text[body + 1 : body + 2] != ")":
             tokens.append(_Token("open", start, body + 1, is_negated))
         elif opened and (opened[1] or "").lower() in _BEFORE_QUOTE:
-            tokens.append(_quotation(opened, start, is_negated=is_negated))
+            token = _quotation(opened, start, is_negated=is_negated)
+            tokens.append(replace(token, is_required=is_required))
         else:
-            tokens.extend(_run(text, start, is_negated=is_negated))
+            tokens.extend(_run(text, start, is_negated=is_negated, is_required=is_required))
         at = tokens[-1].end
     return tokens
 
@@ -219,10 +236,12 @@ def _quotation(opened: re.Match[str], start: int, *, is_negated: bool) -> _Token
     value = inside[1].replace('""', '"') if is_straight else inside[1]
     end = inside.end()
     is_prefix = name == _LITERAL and text[end : end + 1] == "*"
-    return _Token("quoted", start, end + is_prefix, is_negated, name, value, is_prefix)
+    return _Token(
+        "quoted", start, end + is_prefix, is_negated, name=name, value=value, is_prefix=is_prefix
+    )
 
 
-def _run(text: str, start: int, *, is_negated: bool) -> Iterator[_Token]:
+def _run(text: str, start: int, *, is_negated: bool, is_required: bool) -> Iterator[_Token]:
     """Yield the text up to the next space, without closing parentheses that it did not open."""
     found = _RUN.match(text, start)
     assert found
@@ -233,7 +252,7 @@ def _run(text: str, start: int, *, is_negated: bool) -> Iterator[_Token]:
             unclosed = max(0, unclosed + (letter == "(") - (letter == ")"))
     end = min(start + len(stem) + unclosed, found.end())
     if end > start:
-        yield _Token("run", start, end, is_negated)
+        yield _Token("run", start, end, is_negated, is_required)
     for at in range(end, found.end()):
         yield _Token("close", at, at + 1)
 
@@ -284,9 +303,13 @@ class _Group(Struct):
         if node is None:  # An empty group or phrase: waiting operators apply to the next node.
             return
         waiting, self.waiting = self.waiting, []
+        is_alternative = "OR" in waiting or "|" in waiting
+        if "AND" in waiting and self.clauses and not is_alternative:
+            self.clauses[-1][-1] = _required(self.clauses[-1][-1])
+            node = _required(node)
         if not self.clauses:
             self.clauses.extend([Word(operator)] for operator in waiting)
-        elif "OR" in waiting or "|" in waiting:
+        elif is_alternative:
             self.clauses[-1].append(node)
             return
         self.clauses.append([node])
@@ -303,6 +326,10 @@ class _Group(Struct):
         return joined(nodes)
 
 
+def _required(node: Node) -> Node:
+    return replace(node, is_required=True) if isinstance(node, Word) else node
+
+
 def _negated(node: Node) -> Node:
     return node.node if isinstance(node, Not) else Not(node)
 
@@ -316,7 +343,8 @@ class _Reader(Struct):
     notes: dict[str, None] = field(default_factory=dict)
 
     def node(self, token: _Token) -> Node | None:
-        body = self.text[token.start + token.is_negated : token.end]
+        marks = token.is_negated or token.is_required
+        body = self.text[token.start + marks : token.end]
         node: Node | None
         if token.kind == "quoted":
             node = self._quoted(token, body)
@@ -325,13 +353,20 @@ class _Reader(Struct):
         else:
             name, colon, value = body.partition(":")
             field = _FIELDS.get(name.lower()) if colon else None
-            is_filter = field and not value.startswith((":", "//"))  # Not C++ or a URL.
-            node = self._filter(field, value, body) if field and is_filter else _word(body)
+            is_other = value.startswith((":", "//"))  # C++ or a URL.
+            if name.lower() == _ERROR and colon and value and not is_other:
+                node = _error(Word(value, is_required=True))
+            else:
+                node = self._filter(field, value, body) if field and not is_other else _word(body)
+        if token.is_required and node:
+            node = _required(node)
         return _negated(node) if node and token.is_negated else node
 
     def _quoted(self, token: _Token, body: str) -> Node | None:
         if token.name in _FIELDS:
             return self._filter(_FIELDS[token.name], token.value, body)
+        if token.name == _ERROR:
+            return _error(Phrase(token.value)) if token.value.strip() else Word(body)
         if token.name:
             return Word(token.value, token.is_prefix) if token.value.strip() else Word(body)
         return Phrase(token.value) if token.value.strip() else None
@@ -363,6 +398,10 @@ class _Reader(Struct):
     def _note(self, text: str) -> None:
         if len(self.notes) < _MOST_NOTES:
             self.notes[text] = None
+
+
+def _error(text: Node) -> Node:
+    return All((FieldFilter("is", "error"), text))
 
 
 def _has_letters(text: str) -> bool:

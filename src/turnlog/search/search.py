@@ -1,14 +1,14 @@
 """Full-text search over everything that was said, called, answered and planned in the sessions.
 
-    search(index, 'retry "exponential backoff" tool:Bash since:7d', now=…, zone=…)
+    search(index, 'how did we fix the flaky retry? tool:Bash since:7d', now=…, zone=…)
 
-A hit is one text of one record, with the log and offset of the record. The best come first: rank
-depends on how well the words match, on the kind of text and on age. It halves every thirty days,
-down to a fifth. Only the newest thousand matches are ranked together; older ones follow, a thousand
-at a time. Sorted by time, nothing is ranked, and the search stops when the page is full.
+A hit is one text of one record, with the log and offset of the record. Words may be missing: the
+sessions that match best come first, each with its best texts (``ranking``). Words with a plus,
+phrases, exclusions and filters must match. Sorted by time, all words must match, nothing is ranked,
+and the search stops when the page is full.
 
-Tool results are searched only on request. A text that is gone from its log is not a hit; a note
-says how many there were.
+Tool results are searched on request, and if nothing else matches. A text that is gone from its log
+is not a hit; a note says how many there were.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from datetime import datetime, tzinfo
 from functools import partial
 from heapq import merge
-from itertools import islice
-from typing import Any as Anything
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Final
 
 from msgspec import Struct, structs
@@ -27,7 +27,6 @@ from msgspec import Struct, structs
 from turnlog.errors import UsageError
 from turnlog.formats.projects import expand_path
 from turnlog.index.connection import Index
-from turnlog.index.ids import SECOND_BITS
 from turnlog.index.texts import ANSWERED, WEIGHTS
 from turnlog.search.filters import Table
 from turnlog.search.hits import WIDTH, Hit, HitReader, HitView, first_place
@@ -35,17 +34,30 @@ from turnlog.search.language import (
     FieldFilter,
     Node,
     SearchQuery,
+    Word,
     conjuncts,
     filters_of,
     is_only_filters,
     joined,
     leaves,
     parse,
+    soft_words,
     word_leaves,
+)
+from turnlog.search.ranking import (
+    Ranking,
+    Row,
+    Term,
+    densest,
+    finder,
+    spans_of,
+    terms_of,
+    worth_showing,
 )
 from turnlog.search.regex import TOOK_TOO_LONG, TimeBudget
 from turnlog.search.scan import (
     EVERY_RECORD,
+    LONGEST_TEXT,
     ScanPattern,
     ScanScope,
     TextMatch,
@@ -54,18 +66,30 @@ from turnlog.search.scan import (
     regex_pattern,
     scan,
 )
-from turnlog.search.sql import Renderer, SearchStatement
-from turnlog.search.suggestions import Suggestions, another_time_note, by_prefix, without_dates
-from turnlog.search.tokenizer import highlighter, literal_of, matches, terms
+from turnlog.search.sql import (
+    Renderer,
+    SearchStatement,
+    WordTable,
+    count_of,
+    expression_for,
+    has_prefix,
+)
+from turnlog.search.suggestions import another_time_note, similar_word, unknown_note, without_dates
+from turnlog.search.tokenizer import Span, highlighter, literal_of, matches, merged, terms
 
-RANKED_AT_ONCE: Final = 1_000
-"""How many of the newest matches are ranked together."""
 PER_SESSION: Final = 3
+"""How many hits of a session are returned, unless more are asked for."""
 
 _ALL: Final = 1_000_000
-_HALF_LIFE_SECONDS: Final = 30 * 86_400
-_LEAST_RECENCY: Final = 0.2
-_UNRANKED: Final = 0.5
+RANKED_AT_ONCE: Final = 2_000
+"""How many of the newest texts that match exactly are ranked together."""
+_MOST_ROWS: Final = 10_000
+"""How many texts are considered for the rarest words together."""
+_LEAST_ROWS: Final = 2_000
+"""How many are considered for each other word, and for all words together: the newest."""
+_COUNTED: Final = 1_000
+_SHORTEST_PREFIX: Final = 3
+_OF_PREFIX: Final = 0.5
 _WEIGHTS: Final = {int(kind): weight for kind, weight in WEIGHTS.items()}
 _KINDS_OF_RESULTS: Final = frozenset(kind.name.lower() for kind in ANSWERED)
 _ABOUT_RESULTS: Final = (FieldFilter("is", "error"), FieldFilter("role", "tool"))
@@ -79,9 +103,8 @@ _MOST_TEXTS: Final = 200
 _MOST_READ: Final = 100
 # Reading stops after this many texts without a match, and five more for each match.
 _IN_VAIN: Final = 20
-_CHECKED: Final = SearchStatement("", [], (), needs_check=False, is_ranked=False)
+_CHECKED: Final = SearchStatement("", [], (), needs_check=False)
 
-Row = tuple[Anything, ...]
 Rows = Iterator[tuple[Row, SearchStatement]]
 
 
@@ -92,12 +115,16 @@ class SearchDocument(Struct, kw_only=True):
     next: int | None
     """The offset of the next page, or null."""
     notes: list[str]
+    in_results: int | None = None
+    """How many tool results match and were not searched for, up to 1,000; null if not counted."""
 
 
 class HitPage(Struct, frozen=True, kw_only=True):
     """Which hits to return, and how to show them."""
 
     newest: bool = False
+    flat: bool = False
+    """Whether texts are in order, not sessions."""
     limit: int = 20
     offset: int = 0
     per_session: int = 0
@@ -118,8 +145,10 @@ def search(
     session: str | None = None,
     with_results: bool = False,
     newest: bool = False,
+    all_words: bool = False,
     exact: bool = False,
     regex: bool = False,
+    flat: bool = False,
     limit: int = 20,
     offset: int = 0,
     context: int = 0,
@@ -129,10 +158,11 @@ def search(
 ) -> SearchDocument:
     """Search *index* for *query*, which is in the search language.
 
-    With *exact* it is literal text, with *regex* a regular expression, and neither has filters.
-    *project* is a directory, *session* the beginning of an id. *per_session* limits the hits of one
-    session (0: no limit; by default three, or no limit for one session or when sorted by time).
-    *mask* is applied to texts before they are shown.
+    With *all_words* no word may be missing. With *exact* the query is literal text, with *regex* a
+    regular expression, and neither has filters. *project* is a directory, *session* the beginning
+    of an id. Hits are grouped by session unless *flat*. *per_session* limits the hits of one
+    session (0: no limit; by default three, or no limit if flat, for one session or when sorted by
+    time). *mask* is applied to texts before they are shown.
     """
     if exact and regex:
         raise UsageError(
@@ -170,8 +200,8 @@ def search(
     by_time = newest or tree is None or is_only_filters(tree)
     if per_session is None:
         is_one_session = any(isinstance(n, FieldFilter) and n.field == "session" for n in nodes)
-        per_session = 0 if by_time or is_one_session else PER_SESSION
-    page = structs.replace(page, newest=by_time, per_session=per_session)
+        per_session = 0 if by_time or flat or is_one_session else PER_SESSION
+    page = structs.replace(page, newest=by_time, flat=flat, per_session=per_session)
     # Also if the query asks for results by name, or for what mostly tools report.
     with_results |= any(node in _ABOUT_RESULTS for node in nodes) or any(
         isinstance(leaf, FieldFilter)
@@ -179,7 +209,8 @@ def search(
         and leaf.value.lower() in _KINDS_OF_RESULTS
         for leaf in leaves(tree)
     )
-    return run.words(tree, page, _tables(with_results=with_results))
+    tables = _tables(with_results=with_results)
+    return run.exactly(tree, page, tables) if all_words else run.words(tree, page, tables)
 
 
 def _tables(*, with_results: bool) -> list[Table]:
@@ -199,25 +230,192 @@ class _Search:
         self._totals: Counter[int | None] | None = None
         """How many matches each session has, if all were ranked together."""
         self._is_empty = True
+        self._statements: dict[bool, SearchStatement] = {}
+        """How the last rows were found, those of tool results and all others."""
 
     def words(self, tree: Node | None, page: HitPage, tables: list[Table]) -> SearchDocument:
-        """Search for *tree*; if nothing matches, for something similar."""
-        document = self.find(tree, page, tables)
-        if not self._is_empty:
-            return self._finish(document)
-        suggestions = Suggestions(self._index.db, tables)
-        # A user who may see only masked texts must not learn which words others contain.
-        is_open = page.mask is None
-        for suggestion in suggestions.near(tree) if is_open else by_prefix(tree):
-            document = self.find(suggestion.tree, page, tables)
+        """Search for *tree*; its words may be missing, unless texts are sorted by time."""
+        wanted = terms_of(soft_words(tree))
+        if not wanted:
+            return self.exactly(tree, page, tables)
+        if page.newest:
+            document = self.find(tree, page, tables)
             if not self._is_empty:
-                self.notes.append(suggestion.note)
                 return self._finish(document)
+        hard = joined([node for node in conjuncts(tree) if node not in soft_words(tree)])
+        # A user who may see only masked texts must not learn which words others contain.
+        is_open = page.mask is None and not self._index.is_masked
+        wanted, unknown = self._known(wanted, tables, is_open=is_open)
+        if not wanted and is_open:
+            wanted = self._corrected(unknown)
+        document = self._soft(wanted, hard, page, tables)
+        if self._is_empty and "answered" not in tables:
+            document = self._soft(wanted or unknown, hard, page, _tables(with_results=True))
+            if not self._is_empty:
+                self.notes.append("found only in tool output")
+        elif "answered" not in tables:
+            document.in_results = self._count_results(wanted, hard)
         if is_open:
-            self.notes += suggestions.notes_on(tree)
+            self._explain(tree, unknown, page, tables)
+        return self._finish(document)
+
+    def exactly(self, tree: Node | None, page: HitPage, tables: list[Table]) -> SearchDocument:
+        """Search for texts that match all of *tree*."""
+        document = self.find(tree, page, tables)
+        if page.mask is None and not self._index.is_masked:
+            words = terms_of(leaf for leaf in word_leaves(tree) if not leaf.is_prefix)
+            self._explain(tree, self._known(words, tables, is_open=False)[1], page, tables)
+        return self._finish(document)
+
+    def _explain(
+        self, tree: Node | None, unknown: list[Term], page: HitPage, tables: list[Table]
+    ) -> None:
+        """Note which words no text has, and if nothing was found, which filters exclude all."""
+        if unknown and len(conjuncts(tree)) > 1:
+            self.notes.append(unknown_note(dict.fromkeys(term.text for term in unknown[:3])))
+        if self._is_empty:
             self.notes += self._renderer.filters.notes_on(conjuncts(tree))
             self.notes += self._notes_on_time(without_dates(tree), page, tables)
-        return self._finish(document)
+            self._is_empty = True
+
+    def _known(
+        self, wanted: list[Term], tables: list[Table], *, is_open: bool
+    ) -> tuple[list[Term], list[Term]]:
+        """Return the terms that texts have, and the words that none has.
+
+        With *is_open*, a word that none has may be the beginning of others.
+        """
+        db = self._index.db
+        known: dict[str, Term] = {}
+        unknown = []
+        for term in wanted:
+            if not term.is_stem:
+                # If an identifier is found as a whole, its parts count less; a word in Chinese is
+                # found by its characters only if it is not.
+                is_needed = term.whole not in known and self._has_phrase(term, tables)
+                known |= {term.key: term} if is_needed else {}
+                continue
+            term.count = count_of(db, "stems", term.key)
+            if "answered" in tables:
+                term.count += count_of(db, "answered", term.words[0])
+            if term.count:
+                known[term.key] = term
+            elif (
+                is_open and len(term.text) >= _SHORTEST_PREFIX and has_prefix(db, "said", term.text)
+            ):
+                prefix = structs.replace(term, is_stem=False, is_prefix=True, weight=_OF_PREFIX)
+                known[prefix.key] = prefix
+            else:
+                unknown.append(term)
+        return list(known.values()), unknown
+
+    def _has_phrase(self, term: Term, tables: list[Table]) -> bool:
+        expressions = {"said": term.expression}
+        if "answered" in tables:
+            expressions["answered"] = expression_for(Word(term.text), "answered")
+        return any(
+            self._index.db.execute(
+                f"SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT 1",  # noqa: S608 - Ours.
+                (expression,),
+            ).fetchone()
+            for table, expression in expressions.items()
+        )
+
+    def _corrected(self, unknown: list[Term]) -> list[Term]:
+        """Return the terms of words that are spelled like *unknown*."""
+        db = self._index.db
+        close = {term.text: similar_word(db, term.words[0]) for term in unknown if term.is_stem}
+        found = {text: word for text, word in close.items() if word is not None}
+        if not found:
+            return []
+        self.notes.append(
+            "; ".join(f"no text has {text}: showing {word}" for text, word in found.items())
+        )
+        wanted = terms_of(map(Word, found.values()))
+        unknown[:] = [term for term in unknown if term.text not in found]
+        return self._known(wanted, ["said"], is_open=False)[0]
+
+    def _soft(
+        self, wanted: list[Term], hard: Node | None, page: HitPage, tables: list[Table]
+    ) -> SearchDocument:
+        """Return the hits for *wanted* among the texts that match *hard*."""
+        ranking = Ranking(self._index, wanted, self._now)
+        left = _MOST_ROWS
+        is_cut = False
+        order = sorted(range(len(wanted)), key=lambda n: (wanted[n].is_stem, wanted[n].count))
+        for number in order:
+            term = wanted[number]
+            # Common words decide little: they count when the best texts are read.
+            is_skipped = hard is None and ranking.rows and term.count > left
+            rows = [] if is_skipped else self._having(term, hard, tables, max(left, _LEAST_ROWS))
+            is_cut |= len(rows) < term.count
+            left -= len(rows)
+            ranking.add(number, rows, max(term.count, len(rows)))
+        if is_cut and hard is None:  # Other texts may have all of the words.
+            stems = {number: wanted[number] for number in order if wanted[number].is_stem}
+            every = " AND ".join(term.expression for term in stems.values())
+            rows = self._fetch(hard, "said", ("stems", every), _LEAST_ROWS)
+            for number, term in stems.items():
+                ranking.add(number, rows, term.count)
+        leaves = [*word_leaves(hard)]
+        find = finder(wanted)
+        exact = highlighter(leaves)
+
+        def spans(text: str) -> list[Span]:
+            found = [*spans_of(find(text)), *(exact(text) if leaves else ())]
+            return merged(found)
+
+        found = self._in_order(ranking, page)
+        if page.newest:
+            found = sorted(found, key=lambda each: -each[1][0])
+        self._totals = None if is_cut else Counter(row[4] for row in ranking.rows.values())
+        accepts = (lambda text: bool(find(text))) if self._index.is_masked else None
+        view = HitView(
+            spans,
+            lambda text: densest(find(text[:LONGEST_TEXT])),
+            page.width,
+            page.context,
+            page.mask,
+        )
+        return self._read_page(self._checked(found, hard, accepts), page, view)
+
+    def _in_order(
+        self, ranking: Ranking, page: HitPage
+    ) -> Iterable[tuple[float, Row, SearchStatement]]:
+        """Yield the texts of a ranking by session, or all by their score."""
+        sessions = ranking.sessions(lambda row: self._reader.text(row[1], row[2]))
+        if page.flat:
+            passages = sorted(chain(*sessions), key=itemgetter(0), reverse=True)
+        elif page.per_session:
+            passages = [passage for session in sessions for passage in worth_showing(session)]
+        else:
+            passages = [*chain(*sessions)]
+        for score, row in passages:
+            yield score, row, self._statements[row[3] in ANSWERED]
+
+    def _having(self, term: Term, hard: Node | None, tables: list[Table], most: int) -> list[Row]:
+        """Return the newest texts of *tables* with a term, *most* of each."""
+        words: WordTable = "stems" if term.is_stem else "said"
+        rows = self._fetch(hard, "said", (words, term.expression), most)
+        if "answered" in tables:
+            also = expression_for(Word(term.text, term.is_prefix), "answered")
+            rows += self._fetch(hard, "answered", ("answered", also), most)
+        return rows
+
+    def _fetch(
+        self, hard: Node | None, table: Table, also: tuple[WordTable, str], most: int
+    ) -> list[Row]:
+        statement = self._renderer.statement(hard, table, also=also, most=most)
+        self._statements[table == "answered"] = statement
+        return self._index.db.execute(statement.sql, statement.values).fetchall()
+
+    def _count_results(self, wanted: list[Term], hard: Node | None) -> int | None:
+        """Count the tool results that have all of *wanted* and match *hard*."""
+        if self._index.is_masked or not wanted:
+            return None
+        words = [expression_for(Word(term.text, term.is_prefix), "answered") for term in wanted]
+        also = " AND ".join(dict.fromkeys(words))
+        return len(self._fetch(hard, "answered", ("answered", also), _COUNTED))
 
     def pattern(
         self, pattern: ScanPattern, bounds: list[Node], page: HitPage, tables: list[Table]
@@ -294,12 +492,13 @@ class _Search:
         tables: list[Table],
         accepts: Callable[[str], bool] | None = None,
     ) -> Iterator[TextMatch]:
-        """Yield the texts that match *tree*, best or newest first."""
+        """Yield the texts that match all of *tree*, best or newest first."""
         streams = [self._rows(tree, table, newest=page.newest) for table in tables]
         rows = streams[0] if len(streams) == 1 else merge(*streams, key=lambda row: -row[0][0])
         self._totals = None
-        if page.newest:
-            scored = ((self._weight(row), row, statement) for row, statement in rows)
+        wanted = terms_of(word_leaves(tree))
+        if page.newest or not wanted:
+            scored = ((_WEIGHTS[row[3]], row, statement) for row, statement in rows)
             yield from self._checked(scored, tree, accepts)
             return
         is_first = True
@@ -308,7 +507,12 @@ class _Search:
             if is_first and len(batch) < RANKED_AT_ONCE and not is_checked:
                 self._totals = Counter(row[4] for row, _ in batch)
             is_first = False
-            yield from self._checked(self._ranked(batch), tree, accepts)
+            self._statements |= {row[3] in ANSWERED: statement for row, statement in batch}
+            ranking = Ranking(self._index, wanted, self._now)
+            rows_here = [row for row, _ in batch]
+            for number, term in enumerate(wanted):
+                ranking.add(number, rows_here, count_of(self._index.db, "stems", term.key))
+            yield from self._checked(self._in_order(ranking, page), tree, accepts)
             if self._budget.ends():
                 return
 
@@ -318,7 +522,7 @@ class _Search:
         is_costly = newest and self._renderer.pages(tree, table) >= _MANY_PAGES
         if is_costly and len(filters_of(tree)) <= _FEW_FILTERS:
             last = yield from self._newest_texts(tree, table)
-        statement = self._renderer.statement(tree, table, ranked=not newest, last=last)
+        statement = self._renderer.statement(tree, table, last=last)
         for row in self._index.db.execute(statement.sql, statement.values):
             yield row, statement
 
@@ -342,24 +546,6 @@ class _Search:
             if read >= min(_MOST_READ, _IN_VAIN + 5 * found):
                 break
         return last
-
-    def _ranked(
-        self, batch: list[tuple[Row, SearchStatement]]
-    ) -> list[tuple[float, Row, SearchStatement]]:
-        """Return the rows of *batch* with their scores, best first."""
-        best = min((row[5] for row, statement in batch if statement.is_ranked), default=0.0)
-        ranked = []
-        for row, statement in batch:
-            relevance = row[5] / best if statement.is_ranked and best < 0 else _UNRANKED
-            ranked.append((self._weight(row) * (0.25 + 0.75 * relevance), row, statement))
-        ranked.sort(key=lambda each: (each[0], each[1][0]), reverse=True)
-        return ranked
-
-    def _weight(self, row: Row) -> float:
-        """Return the weight of a text by its kind and age."""
-        age = max(0.0, self._now - (row[0] >> SECOND_BITS))
-        recency = _LEAST_RECENCY + (1 - _LEAST_RECENCY) * 0.5 ** (age / _HALF_LIFE_SECONDS)
-        return float(_WEIGHTS[row[3]] * recency)
 
     def _checked(
         self,

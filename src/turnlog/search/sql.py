@@ -13,11 +13,12 @@ returns the value of each filter, so that the tree can be decided on the text it
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any as Anything
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from turnlog.index.ids import SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, TextKind
@@ -50,7 +51,7 @@ from turnlog.search.language import (
 )
 from turnlog.search.tokenizer import as_phrase, terms
 
-_COLUMNS: Final = ("t.id", "t.record", "t.part", "t.kind", "r.session")
+_COLUMNS: Final = ("t.id", "t.record", "t.part", "t.kind", "t.session", "t.size_bytes")
 _DEEPEST: Final = 8
 """A deeper tree is decided on the text, since SQLite's parsers have small stacks."""
 _MOST_LEAVES: Final = 150
@@ -62,10 +63,12 @@ _OF_TABLE: Final = {
     "answered": Condition(f"kind IN ({_KINDS})"),
 }
 # A prompt may also be in the home's history, and in a note from the queue.
+_IS_ALIVE: Final = Condition("t.record IS NOT NULL")
 _NOT_LISTED_TWICE: Final = Condition(
-    f"(t.kind <> {int(TextKind.HISTORY)} OR r.session IS NULL OR r.session NOT IN"
+    f"(t.kind <> {int(TextKind.HISTORY)} OR t.session IS NULL OR t.session NOT IN"
     " (SELECT id FROM sessions WHERE path <> '' AND gone_at IS NULL))"
-    f" AND (t.kind <> {int(TextKind.NOTE)} OR NOT {WAS_TAKEN})"
+    f" AND (t.kind <> {int(TextKind.NOTE)} OR NOT EXISTS"
+    f" (SELECT 1 FROM records r WHERE r.id = t.record AND {WAS_TAKEN}))"
 )
 # Each segment of a full-text table lists the first word of its pages. The pages of a prefix are
 # those between the last one that begins before it and the first one that begins after it.
@@ -89,16 +92,21 @@ SELECT sum(
 _MAIN: Final = b"0"
 
 
+_OF_RECORD: Final = re.compile(r"\br\.")
+
+
+WordTable = Literal["said", "stems", "answered"]
+"""A full-text table; stems has the texts of said."""
+
+
 class SearchStatement(NamedTuple):
-    """A query for id, record, part, kind, session and bm25, newest text first."""
+    """A query for id, record, part, kind, session and size, newest text first."""
 
     sql: str
     values: list[Anything]
     filters: tuple[FieldFilter, ...]
     """The filters whose values are in further columns; none if no row needs a check."""
     needs_check: bool
-    is_ranked: bool
-    """Whether the bm25 column has a value."""
 
 
 class _FtsExpression(NamedTuple):
@@ -126,24 +134,37 @@ class Renderer:
         return Filters(self._db)
 
     def statement(
-        self, tree: Node | None, table: Table, *, ranked: bool, last: int | None = None
+        self,
+        tree: Node | None,
+        table: Table,
+        *,
+        also: tuple[WordTable, str] | None = None,
+        last: int | None = None,
+        most: int | None = None,
     ) -> SearchStatement:
-        """Return a query for the texts of *table* up to the id *last* that may match *tree*."""
+        """Return a query for the texts of *table* up to the id *last* that may match *tree*.
+
+        With *also*, a table of words and an expression, they also match that. Only the newest
+        *most* are returned.
+        """
         self._table, self._needs_check, self._leaves = table, False, 0
         nodes = conjuncts(tree)
-        expression, conditions = self._driving(nodes)
+        words: WordTable = table
+        if also:
+            words, expression = also
+            conditions = [self._condition(node, 1, is_upper=True) for node in nodes]
+        else:
+            expression, conditions = self._driving(nodes)
         filters = tuple(dict.fromkeys(filters_of(tree))) if self._needs_check else ()
         truths = [self.filters.condition(wanted, table) for wanted in filters]
-        is_ranked = ranked and bool(expression) and table == "said"
-        columns = [*_COLUMNS, "bm25(said)" if is_ranked else "0.0"]
-        columns += [truth.sql for truth in truths]
+        columns = [*_COLUMNS, *(truth.sql for truth in truths)]
         if expression:
-            source, key = f"{table} CROSS JOIN texts t ON t.id = {table}.rowid", f"{table}.rowid"
-            where = [Condition(f"{table} MATCH ?", (expression,))]
+            source, key = f"{words} CROSS JOIN texts t ON t.id = {words}.rowid", f"{words}.rowid"
+            where = [Condition(f"{words} MATCH ?", (expression,))]
         else:
             source, key, where = "texts t", "t.id", [_OF_TABLE[table]]
         where += [*_within(nodes, key), *(each for each in conditions if each != ALWAYS)]
-        where.append(_NOT_LISTED_TWICE)
+        where += [_IS_ALIVE, _NOT_LISTED_TWICE]
         for node in nodes:
             if isinstance(node, FieldFilter):
                 ids = self.filters.error_texts(node, table)
@@ -151,23 +172,27 @@ class Renderer:
                     where.append(one_of(f"+{key}" if expression else key, ids) if ids else NEVER)
         if last is not None:
             where.append(Condition(f"{key} <= ?", (last,)))
-        # Each range searches for the words again, and for all words of a prefix, and ranks again.
-        is_costly = is_ranked or '" *' in expression
-        ranges = self._ranges(nodes, 1 if is_costly else _FEW_RANGES if expression else None)
+        # Each range searches for the words again, and for all words of a prefix.
+        ranges = self._ranges(
+            nodes, 1 if '" *' in expression else _FEW_RANGES if expression else None
+        )
         source_values: tuple[str, ...] = ()
         if ranges is not None and len(ranges) == 1:
             where.append(Condition(f"{key} BETWEEN ? AND ?", ranges[0]))
         elif ranges is not None:
             source, source_values = f"json_each(?) a CROSS JOIN {source}", (json.dumps(ranges),)
             where.append(Condition(f"{key} BETWEEN {_FIRST} AND {_LAST}"))
+        if any(_OF_RECORD.search(part.sql) for part in (*conditions, *truths)):
+            source += " CROSS JOIN records r ON r.id = t.record"
         sql = (
             f"SELECT {', '.join(columns)} FROM {source}"
-            f" CROSS JOIN records r ON r.id = t.record"
             f" WHERE {' AND '.join(part.sql for part in where)} ORDER BY {key} DESC"
         )
+        if most is not None:
+            sql += f" LIMIT {most}"
         values = [value for truth in truths for value in truth.values]
         values += [*source_values, *(value for part in where for value in part.values)]
-        return SearchStatement(sql, values, filters, self._needs_check, is_ranked)
+        return SearchStatement(sql, values, filters, self._needs_check)
 
     def newest(self, tree: Node | None, table: Table, most: int) -> SearchStatement:
         """Return a query for the *most* newest texts of *table*; *tree* is decided on the text.
@@ -181,15 +206,15 @@ class Renderer:
             self.filters.condition(node, table) for node in nodes if isinstance(node, FieldFilter)
         ]
         may_match = both([*required, _NOT_LISTED_TWICE])
-        where = both([_OF_TABLE[table], *_within(nodes, "id")])
-        columns = [*_COLUMNS, "0.0", may_match.sql, *(truth.sql for truth in truths)]
+        where = both([_OF_TABLE[table], _IS_ALIVE, *_within(nodes, "id")])
+        columns = [*_COLUMNS, may_match.sql, *(truth.sql for truth in truths)]
         sql = (
             f"SELECT {', '.join(columns)} FROM"
-            f" (SELECT * FROM texts WHERE {where.sql} ORDER BY id DESC LIMIT {most}) t"
+            f" (SELECT * FROM texts t WHERE {where.sql} ORDER BY id DESC LIMIT {most}) t"
             f" CROSS JOIN records r ON r.id = t.record ORDER BY t.id DESC"
         )
         values = [value for part in (may_match, *truths, where) for value in part.values]
-        return SearchStatement(sql, values, filters, needs_check=True, is_ranked=False)
+        return SearchStatement(sql, values, filters, needs_check=True)
 
     def pages(self, tree: Node | None, table: Table) -> int:
         """Estimate how many pages SQLite reads before it knows the first row of a statement."""
@@ -321,10 +346,15 @@ def make_vocabulary(db: sqlite3.Connection) -> None:
 
     To be called before anything is read: making a table may interrupt a query on the connection.
     """
-    for table in ("said", "answered"):
+    for name, table, kind in (
+        ("words_said", "said", "instance"),
+        ("words_answered", "answered", "instance"),
+        ("counts_said", "said", "row"),
+        ("counts_stems", "stems", "row"),
+        ("counts_answered", "answered", "row"),
+    ):
         db.execute(
-            f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.words_{table}"
-            f" USING fts5vocab(main, {table}, instance)"
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{name} USING fts5vocab(main, {table}, {kind})"
         )
 
 
@@ -344,10 +374,10 @@ def pages_of(db: sqlite3.Connection, table: str, prefix: str) -> int:
         return 0
 
 
-def count_texts(db: sqlite3.Connection, table: str, expression: str, most: int) -> int:
-    """Count the texts of *table* that match a full-text *expression*, up to *most*."""
-    found = f"SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT ?"
-    return int(db.execute(f"SELECT count(*) FROM ({found})", (expression, most)).fetchone()[0])
+def count_of(db: sqlite3.Connection, table: str, word: str) -> int:
+    """Count the texts of *table* that have a word, or a stem; needs ``make_vocabulary``."""
+    row = db.execute(f"SELECT doc FROM temp.counts_{table} WHERE term = ?", (word,)).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _within(nodes: Iterable[Node], key: str) -> Iterable[Condition]:

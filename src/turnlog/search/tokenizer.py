@@ -28,6 +28,7 @@ from turnlog.search.language import All, Any, FieldFilter, Node, Not, Phrase, Wo
 LETTER: Final = r"[^\x00-/:-`{-\x7f]"
 """A regular expression for a character of a word in the result of ``fold``."""
 TOKENIZER: Final = "tokenize='unicode61 remove_diacritics 2'"
+STEMMER: Final = "tokenize='porter unicode61 remove_diacritics 2'"
 
 Span = tuple[int, int]
 """Where something begins and ends in a text."""
@@ -47,6 +48,8 @@ _SPACE: Final = " "
 _DEPENDS: Final = ""
 _folded: dict[str, str] = {}
 """The folded form of each character met so far: a letter, a space, or "" if it depends."""
+_stems: dict[str, str] = {}
+_MOST_STEMS: Final = 10_000
 _scratch_lock: Final = Lock()
 
 
@@ -102,7 +105,7 @@ def highlighter(leaves: Iterable[Word | Phrase]) -> Callable[[str], list[Span]]:
             plain = _plain(text)
             words = as_words(plain)
             spans += _unspaced(_highlighted(words, worded), words, plain)
-        return _merged(spans) if len(spans) > 1 else spans
+        return merged(spans) if len(spans) > 1 else spans
 
     return spans_in
 
@@ -115,6 +118,35 @@ def terms(text: str) -> tuple[str, ...]:
         return tuple(_WORDS.findall(as_words(letters)))
     rows = _ask_fts([as_words(_plain(text))], "SELECT term FROM terms ORDER BY offset")
     return tuple(term for (term,) in rows)
+
+
+def is_lone(word: str) -> bool:
+    """Return whether *word* is a character that is a word of its own, as in Chinese."""
+    return len(word) == 1 and not word.isascii() and as_words(f"x{word}") != f"x{word}"
+
+
+def stem_of(word: str) -> str:
+    """Return the stem of a word, as the table of stems has it."""
+    return stems_of((word,))[word]
+
+
+def stems_of(words: Iterable[str]) -> dict[str, str]:
+    """Return the stem of each of *words*, which are single words."""
+    unknown = [word for word in words if word not in _stems]
+    if unknown:
+        if len(_stems) > _MOST_STEMS:
+            _stems.clear()
+            unknown = list(words)
+        rows = dict(_ask_fts(unknown, "SELECT doc, term FROM stem_terms", table="stems"))
+        _stems.update((word, rows.get(row, word)) for row, word in enumerate(unknown, 1))
+    return {word: _stems[word] for word in words}
+
+
+def phrase_pattern(words: tuple[str, ...], *, is_prefix: bool = False) -> re.Pattern[str]:
+    """Return a pattern for *words* in a folded text; the end of its group ends the phrase."""
+    if all(map(is_lone, words)):  # Nothing separates them.
+        return re.compile(f"{words[0]}(?=({''.join(words[1:])}))")
+    return _pattern(words, is_prefix)
 
 
 def literal_of(tree: Node | None) -> str | None:
@@ -236,13 +268,15 @@ def _learn(characters: set[str]) -> None:
             _folded[character] = _DEPENDS
 
 
-def _ask_fts(texts: Iterable[str], query: str, *values: str) -> list[tuple[Anything, ...]]:
-    """Run *query* on a full-text table that contains nothing but *texts*."""
+def _ask_fts(
+    texts: Iterable[str], query: str, *values: str, table: str = "words"
+) -> list[tuple[Anything, ...]]:
+    """Run *query* on a full-text *table* that contains nothing but *texts*."""
     with _scratch_lock:
         db = _scratch()
         db.execute("BEGIN")
         try:
-            db.executemany("INSERT INTO words VALUES (?)", ((text,) for text in texts))
+            db.executemany(f"INSERT INTO {table} VALUES (?)", ((text,) for text in texts))  # noqa: S608
             return db.execute(query, values).fetchall()
         finally:
             db.execute("ROLLBACK")  # Faster than deleting the rows.
@@ -253,6 +287,8 @@ def _scratch() -> sqlite3.Connection:
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     db.execute(f"CREATE VIRTUAL TABLE words USING fts5 (text, {TOKENIZER})")
     db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (words, instance)")
+    db.execute(f"CREATE VIRTUAL TABLE stems USING fts5 (text, {STEMMER})")
+    db.execute("CREATE VIRTUAL TABLE stem_terms USING fts5vocab (stems, instance)")
     return db
 
 
@@ -322,7 +358,7 @@ def _unspaced(spans: list[Span], words: str, plain: str) -> list[Span]:
     return placed
 
 
-def _merged(spans: list[Span]) -> list[Span]:
+def merged(spans: list[Span]) -> list[Span]:
     """Sort *spans* and merge those that overlap."""
     merged: list[Span] = []
     for begin, end in sorted(spans):

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from turnlog.index.database import transaction
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, Names
-from turnlog.index.refresh.chunks import Bookmark, Chunk, UnnumberedText, UsageChunk
-from turnlog.index.texts import ANSWERED
+from turnlog.index.refresh.chunks import Bookmark, Chunk, UsageChunk
+from turnlog.index.texts import ANSWERED, split_identifiers
 from turnlog.index.usage.deduplicate import repeats_within, update_repeats
 from turnlog.index.usage.entries import write_usage_rows
 
@@ -33,6 +33,8 @@ _TAKEN: Final = f"""
 SELECT id >> {SECOND_BITS}, max(id) FROM texts WHERE id >= ? AND id < ? GROUP BY 1
 """  # noqa: S608 - A number of ours.
 
+_WaitingText = tuple[int, int, int, int, bytes, int | None]
+"""A text without an id, as in a chunk, and its session."""
 _BOOKMARK: Final = "SELECT generation, text_offset, usage_offset, home FROM logs WHERE id = ?"
 
 
@@ -44,7 +46,7 @@ class Writer:
         self.names = Names(connection)
         self._paths = Names(connection, "paths", "path")
         self._sessions: dict[tuple[str, str], int] = {}
-        self._texts: list[UnnumberedText] = []
+        self._texts: list[_WaitingText] = []
         self._numbering = TextNumbering(connection)
         self.dropped: set[int] = set()
         """Logs with a chunk that did not fit."""
@@ -61,8 +63,8 @@ class Writer:
         if known is None or not _fits(chunk, *known[:3]):
             self.dropped.add(chunk.log)
             return
-        self._write(chunk, usage_offset=known[2], home=known[3])
-        self._texts += chunk.texts
+        sessions = self._write(chunk, usage_offset=known[2], home=known[3])
+        self._texts += [(*text, sessions[text[1]]) for text in chunk.texts]
 
     def write_texts(self) -> None:
         """Write the waiting texts; to be called once, before the transaction is committed.
@@ -73,10 +75,11 @@ class Writer:
             return
         numbered = self._numbering.number(self._texts)
         db = self._db
-        db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", numbered.rows)
-        for table, words in (("said", numbered.said), ("answered", numbered.answered)):
-            insert = f"INSERT INTO {table} (rowid, text) VALUES (?, ?)"  # noqa: S608 - Ours.
-            db.executemany(insert, words)
+        db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?, ?, ?)", numbered.rows)
+        db.executemany("INSERT INTO said (rowid, text) VALUES (?, ?)", numbered.said)
+        split = ((number, split_identifiers(words)) for number, words in numbered.said)
+        db.executemany("INSERT INTO stems (rowid, text) VALUES (?, ?)", split)
+        db.executemany("INSERT INTO answered (rowid, text) VALUES (?, ?)", numbered.answered)
 
     def note_later(self, sessions: Iterable[str | None]) -> None:
         """Mark the rows of *sessions* to be rewritten."""
@@ -85,7 +88,8 @@ class Writer:
             ((name,) for name in sessions if name),
         )
 
-    def _write(self, chunk: Chunk, *, usage_offset: int, home: str) -> None:
+    def _write(self, chunk: Chunk, *, usage_offset: int, home: str) -> dict[int, int | None]:
+        """Write everything but the texts; return the session of each record."""
         db = self._db
         base = chunk.log << OFFSET_BITS
         self._forget_from(base | chunk.start, base + (1 << OFFSET_BITS))  # Provisional rows.
@@ -133,6 +137,7 @@ class Writer:
         )
         update_repeats(db, repeats_within(db, base | chunk.start, base + (1 << OFFSET_BITS)))
         self.note_later((*sessions, chunk.session))
+        return {row[0]: ids[row[4]] for row in chunk.records}
 
     def _write_calls(self, chunk: Chunk) -> None:
         self._db.executemany(
@@ -257,7 +262,7 @@ class Writer:
 class NumberedTexts(NamedTuple):
     """Texts with their ids, and the words for each of the full-text tables, ordered by id."""
 
-    rows: list[tuple[int, int, int, int]]
+    rows: list[tuple[int, int, int, int, int | None, int]]
     """Rows of the table of texts."""
     said: list[tuple[int, bytes]]
     answered: list[tuple[int, bytes]]
@@ -276,13 +281,13 @@ class TextNumbering:
         """Forget the ids that were assigned."""
         self._last, self._version = {}, -1
 
-    def number(self, texts: list[UnnumberedText]) -> NumberedTexts:
+    def number(self, texts: list[_WaitingText]) -> NumberedTexts:
         """Assign an id to each text. Sort *texts* by time, and clear the list."""
         texts.sort(key=itemgetter(0))
         until = self._look_up(texts[0][0], texts[-1][0]) if texts else 0
         numbered = NumberedTexts([], [], [])
         free = 0
-        for second, record, part, kind, words in texts:
+        for second, record, part, kind, words, session in texts:
             free = max(free + 1, second << SECOND_BITS)
             while True:
                 if (at := free >> SECOND_BITS) > until:
@@ -290,7 +295,7 @@ class TextNumbering:
                 if self._last.get(at, -1) < free:
                     break
                 free = self._last[at] + 1
-            numbered.rows.append((free, record, part, kind))
+            numbered.rows.append((free, record, part, kind, session, len(words)))
             (numbered.answered if kind in ANSWERED else numbered.said).append((free, words))
         self._last.update((row[0] >> SECOND_BITS, row[0]) for row in numbered.rows)
         texts.clear()
