@@ -196,20 +196,24 @@ class Store(Closing):
         session: str | None = None,
         with_results: bool = False,
         newest: bool = False,
+        all_words: bool = False,
         exact: bool = False,
         regex: bool = False,
+        flat: bool = False,
         limit: int = 20,
         offset: int = 0,
         context: int = 0,
         per_session: int | None = None,
         width: int | None = None,
     ) -> SearchDocument:
-        """Search all text; docs/search.md describes the query language.
+        """Search all text: ``store.search("how did we fix the flaky retry?")``.
 
-        The best hits come first, or the *newest*. With *exact*, *text* is searched for as it is,
-        with *regex* as a regular expression. *with_results* includes the results of tools. *limit*
-        and *offset* choose a page (0: no limit), *per_session* limits the hits of one session,
-        *context* adds that many lines around each hit, *width* is the length of a snippet.
+        docs/search.md describes the query language. The best sessions come first, each with its
+        best hits; with *flat* the best hits, with *newest* the newest. A hit may lack some of the
+        words, unless *all_words*. With *exact*, *text* is searched for as it is, with *regex* as a
+        regular expression. *with_results* includes the results of tools. *limit* and *offset*
+        choose a page (0: no limit), *per_session* limits the hits of one session, *context* adds
+        that many lines around each hit, *width* is the length of a snippet.
         """
         from turnlog.api.search import search
 
@@ -226,8 +230,10 @@ class Store(Closing):
                 session=resolve_session_id(session, self.homes),
                 with_results=with_results,
                 newest=newest,
+                all_words=all_words,
                 exact=exact,
                 regex=regex,
+                flat=flat,
                 limit=limit,
                 offset=offset,
                 context=context,

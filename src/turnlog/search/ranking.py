@@ -214,6 +214,11 @@ def _end_of_word(text: str, start: int, end: int) -> int:
     return end
 
 
+def without_common(wanted: Sequence[Term]) -> Sequence[Term]:
+    """Return the terms to highlight: common words only if there are no others."""
+    return [term for term in wanted if term.weight > _OF_COMMON] or wanted
+
+
 def spans_of(occurrences: Iterable[Occurrence]) -> list[Span]:
     """Return where *occurrences* are, without overlaps."""
     spans: list[Span] = []

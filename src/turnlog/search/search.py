@@ -52,6 +52,7 @@ from turnlog.search.ranking import (
     finder,
     spans_of,
     terms_of,
+    without_common,
     worth_showing,
 )
 from turnlog.search.regex import TOOK_TOO_LONG, TimeBudget
@@ -86,7 +87,9 @@ RANKED_AT_ONCE: Final = 2_000
 _MOST_ROWS: Final = 10_000
 """How many texts are considered for the rarest words together."""
 _LEAST_ROWS: Final = 2_000
-"""How many are considered for each other word, and for all words together: the newest."""
+"""How many are considered for a common word, and for all words together: the newest."""
+_ENOUGH_ROWS: Final = 200
+"""With so many, common words are not looked up."""
 _COUNTED: Final = 1_000
 _SHORTEST_PREFIX: Final = 3
 _OF_PREFIX: Final = 0.5
@@ -346,19 +349,19 @@ class _Search:
         for number in order:
             term = wanted[number]
             # Common words decide little: they count when the best texts are read.
-            is_skipped = hard is None and ranking.rows and term.count > left
+            is_skipped = term.count > left and len(ranking.rows) >= _ENOUGH_ROWS
             rows = [] if is_skipped else self._having(term, hard, tables, max(left, _LEAST_ROWS))
             is_cut |= len(rows) < term.count
             left -= len(rows)
             ranking.add(number, rows, max(term.count, len(rows)))
-        if is_cut and hard is None:  # Other texts may have all of the words.
+        if is_cut:  # Other texts may have all of the words.
             stems = {number: wanted[number] for number in order if wanted[number].is_stem}
             every = " AND ".join(term.expression for term in stems.values())
             rows = self._fetch(hard, "said", ("stems", every), _LEAST_ROWS)
             for number, term in stems.items():
                 ranking.add(number, rows, term.count)
         leaves = [*word_leaves(hard)]
-        find = finder(wanted)
+        find = finder(without_common(wanted))
         exact = highlighter(leaves)
 
         def spans(text: str) -> list[Span]:

@@ -40,11 +40,14 @@ if TYPE_CHECKING:
     name="search",
     epilog="""\b
 Examples:
-  turnlog search retry backoff                 both words, best hits first
+  turnlog search how did we fix the retry      best sessions first
+  turnlog search '+retry backoff -test'        with retry, without test
   turnlog search '"connection refused"'        a phrase
   turnlog search 'migrat* -rollback since:2w'  prefix, exclusion, period
   turnlog search 'tool:Bash is:error docker'   failed Bash calls
   turnlog search 'file:*.sql type:call'        calls on SQL files
+  turnlog search 'commit:1a2b3c4'              the session that made a commit
+  turnlog search 'error:"no such table"'       errors with these words
   turnlog search --results ENOSPC              also search tool results
   turnlog search --exact 'foo(bar, '           a literal string
   turnlog search --regex 'def \\w+_at\\('        a regular expression
@@ -58,6 +61,7 @@ Examples:
 @period_options
 @session_option
 @click.option("--results", is_flag=True, help="Also search tool results.")
+@click.option("--all-words", is_flag=True, help="Require all words in one text.")
 @click.option("--newest", is_flag=True, help="Sort by time, newest first.")
 @click.option("--exact", is_flag=True, help="Treat the query as a literal string.")
 @click.option("--regex", is_flag=True, help="Treat the query as a regular expression.")
@@ -65,15 +69,17 @@ Examples:
     "-C", "--context", type=click.IntRange(0, 50), default=0, metavar="N", help="Lines of context."
 )
 @click.option("--redact", is_flag=True, help="Mask keys, tokens and passwords.")
-@click.option("--all-hits", is_flag=True, help="Show all hits, not the best three per session.")
+@click.option("--flat", is_flag=True, help="List hits, not sessions with their best hits.")
+@click.option("--all-hits", "flat", is_flag=True, hidden=True, help="The old name of --flat.")
 @page_options
 def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
     """Search the text of all sessions.
 
-    QUERY is words, "phrases", -exclusions, OR, prefix* and filters: project: session: tool: file:
-    model: branch: role: type: is: before: after: since:. Tool results are searched only with
-    --results or type:result. --exact and --regex use smart case: a capital letter makes them
-    case-sensitive.
+    QUERY is what you remember: words, of which some may be missing. Also +required, "phrases",
+    -exclusions, OR, prefix* and filters: project: session: tool: file: commit: error: model:
+    branch: role: type: is: before: after: since:. Tool results are searched with --results or
+    type:result, and if nothing else matches. --exact and --regex use smart case: a capital letter
+    makes them case-sensitive.
     """
     text = " ".join(query)
     if not text.strip() and not any(
@@ -100,12 +106,13 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
             session=session,
             with_results=options["results"],
             newest=options["newest"],
+            all_words=options["all_words"],
             exact=options["exact"],
             regex=options["regex"],
             limit=options["limit"],
             offset=options["offset"],
             context=options["context"],
-            per_session=0 if options["all_hits"] else None,
+            flat=options["flat"],
             mask=_mask() if options["redact"] else None,
         )
     as_json, as_csv = options["as_json"], options["as_csv"]

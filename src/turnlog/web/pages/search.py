@@ -26,7 +26,8 @@ dl.help { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.4r
 dl.help dd { margin: 0; color: var(--faint); }
 """
 _HELP: Final = (
-    ("flaky retry", "texts with both words"),
+    ("how did we fix the flaky retry", "what matches best, also if words are missing"),
+    ("+flaky +retry", "texts with both words"),
     ('"connection refused"', "the words in that order"),
     ("migrat*", "words that begin so"),
     ("retry OR backoff -test", "either, without the third"),
