@@ -611,6 +611,7 @@ VIEWS: dict[str, Callable[[Path], None]] = {
     "show --json": _command("show", SESSION, "--json"),
     "show --branches": _command("show", SESSION, "--branches"),
     "show --context": _command("show", SESSION, "--context"),
+    "show --at": _command("show", SESSION, "--at", "@0", "-C", "9", "--mark", "kite"),
     "info": _command("info", SESSION),
     "export md": _command("export", SESSION, "--format", "md", "-o", "-"),
     "export html": _command("export", SESSION, "--format", "html", "-o", "-"),

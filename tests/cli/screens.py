@@ -2,7 +2,7 @@
 
 The home is the bundled samples and what lies beside sessions: prompts, todos, plans, kept versions
 of files. The clock stands at NOW, and days are UTC's. Commands run in this process, with a
-terminal's stdout; colours are taken off, so that what is left can be read and compared.
+terminal's stdout; colours and links are taken off, so that what is left can be read and compared.
 """
 
 import io
@@ -31,7 +31,7 @@ HARVEST = "2d3f0bf3-504d-4d95-a72f-8dab7e41fade"
 STORM = "0b29ae83-a577-4f95-9e24-aa6a497254cb"
 GONE = "6a5e0d11-0000-4000-8000-00000000dead"
 KEY = "sk-ant-api03-" + "Zq8vT1xWb4nLs7Rk2YdHm5Gc9PjE3oAu" * 2 + "-Zq8vT1xWb4nLs7RkAA"
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
 FIXED_CLOCK = (
     "import datetime, time_machine\n"
     f"time_machine.travel(datetime.datetime.fromisoformat('{NOW}'), tick=False).start()\n"

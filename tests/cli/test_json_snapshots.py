@@ -68,7 +68,7 @@ TYPED = {
     "secrets": ["secrets scan"],
     "sessions": ["sessions", "sessions --limit 1"],
     "sessions-indexed": ["sessions --wide", "sessions --sort tokens --limit 1"],
-    "show": ["show 0b29", "show f38b --last 3"],
+    "show": ["show 0b29", "show f38b --last 3", "show f38b --at 1e47caa6 -C 1"],
     "sql": ["sql 'SELECT tool, count(*) AS calls FROM v_calls GROUP BY 1 ORDER BY 1'"],
     "sql-schema": ["sql --schema v_calls"],
     "todos": ["todos", "todos --orphans"],

@@ -163,9 +163,12 @@ def test_a_hit_leads_to_the_agent(world):
     home, desk = world
     (hit,) = cli(home, "search", '"nine pears."')["hits"]
     assert hit["subagent"] == PEARS
-    found = cli(home, "show", ID, "--at", hit["uuid"])
-    assert found["subagent"] == PEARS
-    assert [row["type"] for row in found["records"]] == ["user", "assistant", "user", "assistant"]
+    for name in (hit["uuid"], f"@{hit['offset']}"):
+        for option in ("--ancestors", "--at") if name == hit["uuid"] else ("--at",):
+            found = cli(home, "show", ID, option, name)
+            assert found["subagent"] == PEARS
+            types = [row["type"] for row in found["records"]]
+            assert types == ["user", "assistant", "user", "assistant"]
     (told,) = ask(desk, "search_history", query='"nine pears."')["hits"]
     assert told["subagent"] == PEARS
     steps = ask(desk, "session_turns", session=ID, record=told["record"])

@@ -6,6 +6,9 @@ search(index, 'retry tool:Bash since:7d', now=now, zone=zone)
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
+
 from turnlog.search.hits import Hit
 from turnlog.search.language import (
     FieldFilter,
@@ -16,9 +19,10 @@ from turnlog.search.language import (
     filters_of,
     joined,
     parse,
+    word_leaves,
 )
 from turnlog.search.search import SearchDocument, search
-from turnlog.search.tokenizer import literal_of
+from turnlog.search.tokenizer import Span, highlighter, literal_of
 
 __all__ = [
     "FieldFilter",
@@ -32,6 +36,7 @@ __all__ = [
     "narrow",
     "parse",
     "search",
+    "spans_of",
 ]
 
 
@@ -43,3 +48,23 @@ def narrow(query: SearchQuery, *nodes: Node) -> SearchQuery:
 def has_words(query: SearchQuery) -> bool:
     """Return whether *query* has words to look up; otherwise the texts are scanned."""
     return literal_of(query.tree) is None
+
+
+def spans_of(words: str) -> Callable[[str], list[Span]]:
+    """Return a function that finds *words* in a text: sorted spans that do not overlap.
+
+    *words* is a query: its words, phrases and prefixes are found, and its filters ignored.
+    """
+    query = parse(words, now=datetime.now(UTC), zone=UTC)
+    find = highlighter(word_leaves(query.tree))
+
+    def spans(text: str) -> list[Span]:
+        found: list[Span] = []
+        start = 0
+        # A highlighter returns only the first matches, and may return fewer than there are.
+        while more := find(text[start:]):
+            found += [(start + begin, start + end) for begin, end in more]
+            start = found[-1][1]
+        return found
+
+    return spans

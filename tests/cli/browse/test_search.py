@@ -1,12 +1,20 @@
 """The search command: what people see, what scripts read, what is asked wrongly."""
 
 import json
+import os
+import re
+import shlex
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from unittest import mock
+from urllib.parse import unquote
 
 import pytest
 
-from search.search_world import ONE, THREE, make_world
+from cli.screens import Home, Terminal
+from search.search_world import ONE, THREE, World, make_world
+from turnlog.cli.app import run
 
 
 @pytest.fixture
@@ -32,18 +40,121 @@ def test_hits_stand_under_their_session(search):
     heads = [line for line in out.splitlines() if line and not line.startswith((" ", "hint", "…"))]
     assert {head.split()[0] for head in heads} == {ONE[:8], THREE[:8]}
     assert "orchard" in out
-    assert "  2026-11-01 11:00 prompt\n" in out
+    assert "  2026-11-01 11:00 prompt " in out
     assert "fix the retry loop, please: it never backs off" in out
-    assert out.splitlines()[-1].startswith("hint: turnlog show ")
+    assert "hint" not in out
     assert all(len(line) <= 80 for line in out.splitlines())
 
 
-def test_the_hint_opens_a_hit(search, turnlog, home):
-    _, out, _ = search("backs off")
-    command = out.splitlines()[-1].removeprefix("hint: turnlog ").split(" shows ")[0].split()
-    code, shown, err = turnlog(*command, "--home", home)
-    assert (code, err) == (0, "")
-    assert "backs off" in shown
+def commands(out):
+    """Give the commands that were printed, each split into words."""
+    found = re.findall(r"  turnlog (.*)$", out, re.MULTILINE)
+    return [shlex.split(each) for each in found]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["backs", "off"], ["--all-hits", "--results", "retry OR loop OR juice OR running"]],
+)
+def test_every_hit_has_the_command_that_opens_it(search, turnlog, home, arguments):
+    document = json.loads(search(*arguments, "--json")[1])
+    found = commands(search(*arguments)[1])
+    assert len(found) == len(document["hits"]) > 0
+    shown = {}
+    for words in found:
+        assert [len(words[1]), len(words[3])] == [8, 8]
+        code, out, err = turnlog(*words, "-C0", "--home", home)
+        assert (code, err) == (0, "")
+        shown[words[3]] = out
+    for hit in document["hits"]:
+        place = " ".join(shown[hit["uuid"][:8]].replace("┃", " ").split())
+        begin, end = hit["highlights"][0]
+        assert hit["snippet"][begin:end] in place
+        assert hit["uuid"] in place
+
+
+def test_an_id_is_as_long_as_it_must_be(turnlog, tmp_path):
+    world = World()
+    alike = [f"1234567{each}-aaaa-4aaa-8aaa-000000000000" for each in "88"]
+    alike[1] = alike[1][:10] + "b" + alike[1][11:]
+    for session in (*alike, "12345678"):
+        world.prompt("a kite", session=session)
+    place, first = next(iter(world.lines.items()))
+    record = json.loads(first[0]) | {"message": {"role": "user", "content": "a balloon"}}
+    own = record["uuid"]
+    world.lines[place].append(json.dumps(record | {"uuid": own[:-1] + "f"}))
+    world.write(tmp_path / "home")
+    _, out, _ = turnlog("search", "--home", tmp_path / "home", "kite OR balloon", "--all-hits")
+    found = commands(out)
+    names = {words[1] for words in found}
+    assert names == {alike[0][:11], alike[1][:11], "12345678"}
+    assert {words[3] for words in found if words[1] == alike[0][:11]} == {own, own[:-1] + "f"}
+    for words in found:
+        assert turnlog(*words, "--home", tmp_path / "home")[0] == 0
+
+
+def test_what_is_not_in_a_log_has_a_command_too(tmp_path):
+    home = Home(tmp_path / "ada")
+    for kind, command, text in (
+        ("plan", "plans", "2. Degree days"),
+        ("todo", "todos", "Oil the lamp"),
+        ("history", "prompts", "Explain what lamp.c does."),
+    ):
+        found = commands(home.screen("search", f"type:{kind}")[1])
+        assert {words[0] for words in found} == {command}
+        shown = [home.screen(*words) for words in found]
+        assert [code for code, _, _ in shown] == [0] * len(found)
+        assert any(text in out for _, out, _ in shown)
+
+
+def test_what_has_no_uuid_and_what_is_gone_is_opened_too(tmp_path):
+    home = Home(tmp_path / "ada")
+    for is_gone in (False, True):
+        if is_gone:
+            home.do("keep")
+            home.do("rm", "f38b")
+        for text in ("title", "note", "prompt"):
+            _, out, _ = home.screen("search", "session:f38b", f"type:{text}", "--all-hits")
+            assert commands(out)
+            for words in commands(out):
+                code, shown, _ = home.screen(*words)
+                assert code == 0
+                assert f" {text}  {words[3]}" in shown
+
+
+def test_a_command_that_does_not_fit_has_a_line_of_its_own(turnlog, tmp_path):
+    world = World()
+    world.answer(("mcp__a_server__with_a_very_long_name_for_a_tool", None, "fly a kite"))
+    world.write(tmp_path / "home")
+    _, out, _ = turnlog("search", "--home", tmp_path / "home", "kite")
+    label, command, text = out.splitlines()[1:]
+    assert label.endswith("_for_a_tool")
+    assert command.startswith("    turnlog show 11111111 --at ")
+    assert text == "    fly a kite"
+
+
+LINK = re.compile(r"\x1b\]8;id=([\w-]+);file://([^/]*)(/[^\x1b]+)\x1b\\(.*?)\x1b\]8;;\x1b\\")
+
+
+def test_labels_are_links_at_a_terminal_that_has_them(home, tmp_path):
+    def links(**environ):
+        out = Terminal()
+        environ = {"TURNLOG_HOME": str(tmp_path / "own"), "PATH": "", "PAGER": "cat"} | environ
+        with mock.patch.dict(os.environ, environ, clear=True), redirect_stdout(out):
+            run(["search", "--home", str(home), "backs off"])
+        assert out.text().count("\x1b]8;") == 2 * len(LINK.findall(out.text()))
+        return LINK.findall(out.text())
+
+    session, label = links(TERM="xterm")
+    (log,) = home.rglob(f"{ONE}.jsonl")
+    for own, host, path, _ in (session, label):
+        assert (host, unquote(path)) == (os.uname().nodename, str(log))
+        assert own.startswith(ONE)
+    assert session[0] != label[0]
+    assert [ONE[:8] in session[3], "prompt" in label[3]] == [True, True]
+    for environ in ({"TERM": "dumb"}, {"TERM": "linux"}, {}):
+        assert not links(**environ)
+    assert not links(TERM="xterm", FORCE_HYPERLINK="0")
 
 
 def test_json_is_one_document(search):

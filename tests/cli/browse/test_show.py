@@ -5,15 +5,18 @@ import os
 import pty
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from unittest import mock
 
 import jsonschema
 import msgspec
 import pytest
 
+from cli.screens import Terminal
 from sessions.trees import answer, call, line, log_of, record
 from turnlog.api.sessions.reading import ShowDocument
+from turnlog.cli.app import run
 from turnlog.export.conversation import PromptPiece, PromptPieceKind
 from turnlog.export.record_blocks import unwrap
 
@@ -91,9 +94,10 @@ def test_a_thread_may_be_named_by_any_record_of_it(show):
 
 def test_a_record_that_is_not_there_is_a_mistake(show):
     assert "hint: " in show("--thread", "zz", records=CONVERSATION, code=2)
-    err = show("--at", "a", code=2)
-    assert "begins the uuids of 3 records" in err
-    assert "a1 (assistant)" in err
+    for option in ("--at", "--ancestors"):
+        err = show(option, "a", code=2)
+        assert "begins the uuids of 3 records" in err
+        assert "a1 (assistant)" in err
 
 
 def test_the_context_is_the_newest_summary_and_what_follows(show):
@@ -118,10 +122,10 @@ def test_the_branches_are_listed_with_where_they_part(show):
 
 
 def test_what_leads_to_a_record_is_cut_by_depth(show):
-    out = show("--at", "a3", records=BRANCHED)
+    out = show("--ancestors", "a3", records=BRANCHED)
     assert "First question" in out
     assert "Another try" not in out
-    out = show("--at", "a3", "--depth", "2")
+    out = show("--ancestors", "a3", "--depth", "2")
     assert "First question" not in out
     assert "Bash make kite → sewn" in out
     assert "increase --depth to see them" in out
@@ -186,7 +190,16 @@ def test_the_last_that_pass_a_filter_are_the_last_of_those(show):
     "arguments",
     [
         ("--last", "2", "--range", "1:2"),
+        ("--ancestors", "a1", "--context"),
         ("--at", "a1", "--context"),
+        ("--at", "a1", "--ancestors", "a1"),
+        ("--at", "a1", "--last", "2"),
+        ("--at", "a1", "--depth", "2"),
+        ("--at", "a1", "--around", "-1"),
+        ("--at", "@99999999"),
+        ("--at", "nobody@0"),
+        ("--around", "2"),
+        ("--mark", "kite", "--json"),
         ("--depth", "2"),
         ("--branches", "--last", "2"),
         ("--raw", "--json"),
@@ -196,7 +209,7 @@ def test_the_last_that_pass_a_filter_are_the_last_of_those(show):
         ("--since", "soon"),
         ("--author", "nobody"),
         ("--last", "-3"),
-        ("--at", "a1", "--depth", "-1"),
+        ("--ancestors", "a1", "--depth", "-1"),
     ],
     ids=" ".join,
 )
@@ -213,7 +226,7 @@ def test_a_session_in_logs_that_days_share_is_shown_over_all_of_them(turnlog, tm
     for day, part in (("2026-03-04", CONVERSATION[:2]), ("2026-03-05", CONVERSATION[2:])):
         own = [each | {"sessionId": ID} for each in part]
         (days / f"{day}.jsonl").write_bytes(log_of(*own, other))
-    for arguments in ((), ("--last", "6"), ("--context",), ("--at", "a3")):
+    for arguments in ((), ("--last", "6"), ("--context",), ("--ancestors", "a3")):
         _, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", *arguments)
         assert "First question" in out, arguments
         assert "Second answer" in out
@@ -268,10 +281,12 @@ def test_no_line_is_wider_than_the_terminal_and_none_ends_in_blanks(show):
     )
     from rich.cells import cell_len
 
+    places = [("--at", uuid, "--mark", "kites") for uuid in ("q", "a", "b", "r1", "r2")]
     for width in (40, 80, 200):
-        for row in show(records=records, COLUMNS=str(width)).splitlines():
-            assert cell_len(row) <= width
-            assert row == row.rstrip()
+        for arguments in ((), *places):
+            for row in show(*arguments, records=records, COLUMNS=str(width)).splitlines():
+                assert cell_len(row) <= width
+                assert row == row.rstrip()
 
 
 def test_at_a_terminal_it_is_paged_in_colour(show, tmp_path):
@@ -401,7 +416,8 @@ def test_nothing_in_a_log_steers_the_terminal_or_the_markup(show):
         replied("r", "a", "c", evil),
         said("s", "lost" + evil, f"<local-command-stdout>{evil}</local-command-stdout>"),
     )
-    for arguments in ((), ("--full",), ("--branches",), ("--prompts",)):
+    places = (("--at", uuid, "--mark", "red") for uuid in ("q", "a", "r", "s"))
+    for arguments in ((), ("--full",), ("--branches",), ("--prompts",), *places):
         out = show(*arguments, records=records)
         assert not {"\x1b", "\x07", "\u202e", "\u2028"} & set(out)
         assert "[red]c[/red]" in out
@@ -439,15 +455,14 @@ WITH_SUBAGENTS = (
 
 
 def test_what_leads_to_a_record_of_an_agent_is_found_in_its_log(show):
-    out = show(
-        "--at", "a2-q", records=WITH_SUBAGENTS, subagents=[subagent_log("a1"), subagent_log("a2")]
-    )
+    subagents = [subagent_log("a1"), subagent_log("a2")]
+    out = show("--ancestors", "a2-q", records=WITH_SUBAGENTS, subagents=subagents)
     assert "in the log of subagent a2 Two" in out
     assert "Task of a2" in out
     assert "of a1" not in out
-    found = json.loads(show("--at", "a2-q", "--json"))
+    found = json.loads(show("--ancestors", "a2-q", "--json"))
     assert (found["subagent"], [row["uuid"] for row in found["records"]]) == ("a2", ["a2-q"])
-    assert "no record's uuid begins with 'nope'" in show("--at", "nope", code=2)
+    assert "no record's uuid begins with 'nope'" in show("--ancestors", "nope", code=2)
 
 
 @pytest.mark.parametrize("is_beside", [True, False])
@@ -468,7 +483,9 @@ def test_a_session_without_its_main_log_is_shown_by_its_agents(show, turnlog, tm
     assert "subagent a1" in out
     assert "Task of a1" in out
     assert [each["id"] for each in json.loads(show("--json"))["subagents"]] == ["a1"]
-    assert "Task of a1" in show("--at", "a1-q")
+    assert "Task of a1" in show("--ancestors", "a1-q")
+    assert "Done by a1" in show("--at", "a1-a")
+    assert "Task of a1" in show("--at", "@0", "-C", "0")
     for option in ("--raw", "--last=1"):
         assert f"hint: turnlog show {ID} shows what they did" in show(option, code=2)
     code, out, _ = turnlog("info", ID[:8], "--home", tmp_path / "home")
@@ -538,6 +555,209 @@ def test_agents_that_made_each_other_end_all_the_same(show):
     assert out.count("Done by a1") == out.count("Done by a2") == 1
 
 
+# -- one record -----------------------------------------------------------------------------
+
+
+LINES = "\n".join(f"line {number} of it" for number in range(500))
+WHOLE = (
+    said("q1", None, f"Look:\n{LINES}"),
+    answer("t1", "q1", "m1", {"type": "thinking", "thinking": f"Hmm\n{LINES}", "signature": ""}),
+    told("a1", "t1", "m1", f"Answer\n{LINES}"),
+    answer("c1", "a1", "m1", call("x", "Write", file_path="/tmp/a", content=LINES, mode=[1])),
+    replied("r1", "c1", "x", f"Result\n{LINES}"),
+    told("a2", "r1", "m2", "The end"),
+)
+
+
+def place_of(out):
+    """Give the lines of the record that was asked for, without its bar, below its head."""
+    rows = out.splitlines()
+    (head,) = (at for at, row in enumerate(rows) if row.startswith("▶"))
+    inside = [row for row in rows if row.startswith("┃")]
+    assert rows[head + 1 : head + 1 + len(inside)] == inside
+    return rows[head], [row[1:].removeprefix(" ") for row in inside]
+
+
+@pytest.mark.parametrize(
+    ("uuid", "head", "first"),
+    [
+        ("q1", "▶ prompt  q1", "Look:"),
+        ("t1", "▶ thinking  t1", "Hmm"),
+        ("a1", "▶ response  a1", "Answer"),
+        ("c1", "▶ call Write  c1", "file_path: /tmp/a"),
+        ("r1", "▶ result Write  r1", "Write /tmp/a"),
+    ],
+)
+def test_a_record_is_shown_whole_whatever_it_is(show, uuid, head, first):
+    found, rows = place_of(show("--at", uuid, records=WHOLE))
+    assert (found, rows[0]) == (head, first)
+    shown = [row.strip() for row in rows]
+    start = shown.index("line 0 of it")
+    assert shown[start : start + 500] == LINES.splitlines()
+    if uuid == "c1":
+        assert shown[-1] == "mode: [1]"
+
+
+def test_around_a_record_are_its_neighbours_cut_short(show):
+    out = show("--at", "a2", records=WHOLE)
+    before, after = out.split("▶")
+    assert (
+        before.index("Look") < before.index("Answer") < before.index("Write /tmp/a → Result +500")
+    )
+    assert before.count("… 493 more lines; use --full") == 2
+    assert before.count("line 3 of it") == 2  # Of the prompt and of the answer.
+    assert "line 9 of it" not in before
+    assert "Hmm" not in before
+    assert "┃ The end\n" in after
+    assert "line 499 of it" in show("--at", "a2", "--full")
+    assert "Hmm" in show("--at", "a2", "--thinking", "-C9")
+
+
+def test_the_number_of_neighbours_is_chosen(show):
+    records = CONVERSATION
+    out = show("--at", "q2", records=records)
+    assert "omitted" not in out
+    assert "Second answer" in out
+    out = show("--at", "q2", "--around", "1")
+    assert "1 earlier step omitted" in out
+    assert "First question" not in out
+    assert "First answer" in out
+    assert "  Bash make kite → sewn +1 line" in out.splitlines()
+    assert "Second answer" not in out
+    assert "1 later step omitted; -C 10 shows more" in out
+    assert show("--at", "q2", "-C", "0").splitlines()[1:] == ["┃ Second question"]
+
+
+def test_a_call_and_its_result_are_shown_together(show):
+    parallel = (
+        said("p", None, "Look twice"),
+        answer("c1", "p", "m", call("x", command="ls")),
+        answer("c2", "c1", "m", call("y", command="pwd")),
+        replied("r1", "c1", "x", "kites"),
+        replied("r2", "c2", "y", "/srv"),
+        told("z", "r2", "n", "Two kites"),
+    )
+    out = show("--at", "c1", records=parallel)
+    assert place_of(out)[1] == ["command: ls"]
+    after = out.split("┃")[-1]
+    assert after.index("Bash ls → kites") < after.index("Bash pwd → /srv")
+    assert after.index("Bash pwd → /srv") < after.index("Two kites")
+    out = show("--at", "r2")
+    assert place_of(out)[1] == ["Bash pwd", "/srv"]
+    assert out.count("pwd") == 1
+    assert "Bash ls → kites" in out.split("▶")[0]
+    assert place_of(show("--at", "r2", "-C0"))[1] == ["Bash pwd", "/srv"]
+    assert "not shown here" not in show("--at", "r1", "-C1")
+
+
+def test_the_neighbours_are_those_of_the_records_own_branch(show):
+    out = show("--at", "q9", records=BRANCHED)
+    assert out.index("First answer") < out.index("▶") < out.index("Another answer")
+    assert "Second" not in out
+    out = show("--at", "q2")
+    assert out.index("First answer") < out.index("▶") < out.index("Second answer")
+    assert "Another" not in out
+
+
+def test_filters_choose_the_neighbours_and_not_the_record(show):
+    out = show("--at", "r2", "--no-tools", records=CONVERSATION)
+    assert "make kite" not in out
+    assert place_of(out)[1] == ["sewn", "flown"]
+    out = show("--at", "r2", "--author", "human")
+    assert "First question" in out
+    assert "answer" not in out
+
+
+def test_a_record_without_a_uuid_is_named_by_its_offset(show):
+    title = {"type": "custom-title", "customTitle": "Kites, of all things", "sessionId": ID}
+    mode = {"type": "mode", "mode": "normal", "sessionId": ID}
+    records = (*CONVERSATION[:2], title, mode, *CONVERSATION[2:])
+    start = len(log_of(*CONVERSATION[:2]))
+    for offset in (start, start + 5):
+        out = show("--at", f"@{offset}", "-C1", records=records)
+        assert place_of(out) == (f"▶ title  @{start}", ["Kites, of all things"])
+        assert out.index("First answer") < out.index("▶") < out.index("Second question")
+    found = json.loads(show("--at", f"@{start}", "--json"))
+    assert found["records"][found["place"]]["text"] == "Kites, of all things"
+    place = start + len(log_of(title))
+    assert json.loads(" ".join(place_of(show("--at", f"@{place}"))[1])) == mode
+    assert "no record at byte" in show("--at", f"@{start - 1}", code=2)  # A newline.
+
+
+def test_a_record_outside_of_the_tree_is_found_by_its_uuid(show):
+    odd = {"type": "brand-new", "uuid": "odd-one", "content": "Something else", "sessionId": ID}
+    out = show("--at", "odd", records=(*CONVERSATION[:3], odd, *CONVERSATION[3:]))
+    assert place_of(out) == ("▶ note  odd-one", ["Something else"])
+    assert out.index("Second question") < out.index("▶") < out.index("make kite")
+
+
+def test_a_record_of_a_subagent_is_shown_in_its_log(show):
+    subagents = [subagent_log("a1"), subagent_log("a2")]
+    offset = len(log_of(subagents[1][1][0]))
+    show(records=WITH_SUBAGENTS, subagents=subagents)
+    for name in ("a2-a", f"a2@{offset}", f"agent-a2@{offset}"):
+        out = show("--at", name)
+        assert out.startswith("──── in the log of subagent a2 Two ────\n")
+        assert place_of(out) == ("▶ response  a2-a", ["Done by a2"])
+        assert "Task of a2" in out
+    assert json.loads(show("--at", "a2-a", "--json"))["subagent"] == "a2"
+    assert "2 logs have a record at byte 0" in show("--at", "a@0", code=2)
+
+
+def test_an_offset_in_several_days_needs_the_day(turnlog, tmp_path):
+    days = tmp_path / "home" / "projects" / "v_FXjHoCS5zUJmfyn-5v"
+    days.mkdir(parents=True)
+    for day, part in (("2026-03-04", CONVERSATION[:2]), ("2026-03-05", CONVERSATION[2:])):
+        own = [each | {"sessionId": ID} for each in part]
+        (days / f"{day}.jsonl").write_bytes(log_of(*own))
+    code, _, err = turnlog("show", "7777", "--home", tmp_path / "home", "--at", "@0")
+    assert (code, "name one: 2026-03-04.jsonl@0, 2026-03-05.jsonl@0" in err) == (2, True)
+    _, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", "--at", "2026-03-05@0")
+    assert place_of(out)[1] == ["Second question"]
+    assert "First answer" in out
+
+
+def test_a_document_has_the_record_between_its_neighbours(show):
+    found = json.loads(show("--at", "t1", "-C1", "--json", records=WHOLE))
+    assert (found["view"], found["place"]) == ("place", 1)
+    assert [row["uuid"] for row in found["records"]] == ["q1", "t1", "a1"]
+    assert found["records"][1]["thinking"].startswith("Hmm\nline 0")
+    assert (found["earlier"], found["next"], found["total"]) == (0, 2, 4)
+    assert json.loads(show("--json"))["place"] is None
+
+
+def at_terminal(tmp_path, *arguments):
+    """Give what a terminal receives."""
+    out = Terminal()
+    environ = {"PATH": "", "TERM": "xterm", "PAGER": "cat", "HOME": str(tmp_path), "COLUMNS": "80"}
+    with mock.patch.dict(os.environ, environ, clear=True), redirect_stdout(out):
+        assert run(["show", "7777", "--home", str(tmp_path / "home"), *arguments]) == 0
+    return out.text()
+
+
+def test_words_are_marked_at_a_terminal_only(show, tmp_path):
+    records = (
+        said("q", None, "Which kites\nare red? Kite, kites."),
+        answer("a", "q", "m", call("c", command="fly kites")),
+        replied("r", "a", "c", "kites are up"),
+    )
+    words = ("--mark", 'tool:Bash kites "are red" -up')
+    assert "\x1b" not in show("--at", "q", *words, records=records)
+    marked = "\x1b[1;33m{}\x1b[0m"
+    shown = at_terminal(tmp_path, "--at", "q", *words)
+    assert "Which \x1b[0m" + marked.format("kites") in shown
+    assert marked.format("are red") in shown
+    assert "\x1b[1m? Kite, " in shown
+    assert "Bash\x1b[0m fly " + marked.format("kites") in shown
+    assert "are up" in shown
+    assert marked.format("kites") in at_terminal(tmp_path, *words)
+
+
+def test_every_word_is_marked_however_many_there_are(show, tmp_path):
+    show(records=(said("q", None, "kite and " * 1000),))
+    assert at_terminal(tmp_path, "--at", "q", "--mark", "kite").count("\x1b[1;33mkite") == 1000
+
+
 # -- documents ------------------------------------------------------------------------------
 
 
@@ -549,7 +769,10 @@ def test_agents_that_made_each_other_end_all_the_same(show):
         ("--branches",),
         ("--last", "3"),
         ("--range", "1:3"),
-        ("--at", "a3", "--depth", "1"),
+        ("--ancestors", "a3", "--depth", "1"),
+        ("--at", "a3"),
+        ("--at", "a1-q", "--around", "0"),
+        ("--at", "@0"),
         ("--subagents", "--thinking", "--no-tools"),
     ],
     ids=" ".join,
@@ -592,8 +815,10 @@ def test_what_utf8_cannot_hold_does_not_stop_a_document(show, tmp_path):
 
 
 def test_raw_prints_the_lines_of_the_view(show):
-    out = show("--raw", "--at", "q2", records=BRANCHED)
+    out = show("--raw", "--ancestors", "q2", records=BRANCHED)
     assert out.encode() == log_of(*CONVERSATION[:3])
+    assert show("--raw", "--at", "q2", "-C0").encode() == log_of(CONVERSATION[2])
+    assert show("--raw", "--at", "q2", "-C1").encode() == log_of(*CONVERSATION[1:5])
 
 
 def test_the_samples_look_the_same_as_ever(turnlog):

@@ -57,8 +57,11 @@ __all__ = [
     "filters",
     "find_readable",
     "is_being_written",
+    "locate_record",
+    "record_row",
     "running_sessions",
     "subagents_by_call",
+    "with_owner",
 ]
 
 
@@ -234,7 +237,7 @@ Pair = tuple[Node | None, Record]
 _NOTES: Final = 32
 """About as many notes of the program are at the end of a log."""
 
-ViewName = Literal["whole", "main", "thread", "context", "ancestry", "end"]
+ViewName = Literal["whole", "main", "thread", "context", "ancestry", "end", "place"]
 
 
 class ShowOptions(Struct, frozen=True, kw_only=True):
@@ -243,7 +246,8 @@ class ShowOptions(Struct, frozen=True, kw_only=True):
     thread: str | None = None
     """``whole``, ``main``, or the beginning of a record's uuid."""
     context: bool = False
-    at: str | None = None
+    ancestors: str | None = None
+    """The beginning of the uuid of a record, whose ancestors are shown."""
     depth: int | None = None
     last: int | None = None
     span: tuple[int | None, int | None] | None = None
@@ -254,7 +258,7 @@ class ShowOptions(Struct, frozen=True, kw_only=True):
     @property
     def wants_the_end(self) -> bool:
         """Only the last steps are wanted, so only the end of the log is read."""
-        chosen = self.thread or self.context or self.at or self.only != EVERYTHING
+        chosen = self.thread or self.context or self.ancestors or self.only != EVERYTHING
         return self.last is not None and not chosen
 
 
@@ -340,8 +344,8 @@ def choose(session: Session, options: ShowOptions) -> SessionSelection:
 
 def _thread(session: Session, options: ShowOptions) -> SessionSelection:
     """Return the selected thread, before its range is applied."""
-    if options.at is not None:
-        return _ancestry(session, options, options.at)
+    if options.ancestors is not None:
+        return _ancestry(session, options, options.ancestors)
     tree = session.tree
     view = SessionSelection(session, "whole", [], options.only, gaps=Lineage(tree).gaps)
     tip = None
@@ -363,9 +367,9 @@ def _thread(session: Session, options: ShowOptions) -> SessionSelection:
     return view
 
 
-def _ancestry(session: Session, options: ShowOptions, at: str) -> SessionSelection:
+def _ancestry(session: Session, options: ShowOptions, uuid: str) -> SessionSelection:
     """Return the ancestors of a record, in its log."""
-    subagent, tree, node = _where(session, at)
+    subagent, tree, node = locate_record(session, uuid)
     lineage = Lineage(tree)
     up = lineage.ancestry(node, depth=options.depth)
     gone_over = {gap.node.uuid for gap in up.gaps}
@@ -380,7 +384,7 @@ def _ancestry(session: Session, options: ShowOptions, at: str) -> SessionSelecti
     )
 
 
-def _where(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
+def locate_record(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
     """Return the record whose uuid begins with *text*, in the main log or a subagent's."""
     try:
         node = find_record(session.tree, text)
@@ -390,6 +394,11 @@ def _where(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
             with suppress(NotFound):
                 return subagent, tree, find_record(tree, text)
         raise
+    return with_owner(session, node)
+
+
+def with_owner(session: Session, node: Node) -> tuple[Subagent | None, Tree, Node]:
+    """Return a record of the main log with the subagent that wrote it there, and its tree."""
     inner = session.sidechain_subagents.get(node.uuid) if node.is_sidechain else None
     if inner is None:
         return None, session.tree, node
@@ -525,6 +534,8 @@ class ShowDocument(Struct, kw_only=True):
     subagent: str | None = None
     """The subagent whose log contains the records; null for the main log."""
     records: list[RecordRow] = field(default_factory=list)
+    place: int | None = None
+    """Which of the records `--at` names, counted from 0; null in other views."""
     earlier: int | None = 0
     """The number of earlier steps; null if unknown."""
     next: int | None = None
@@ -590,12 +601,13 @@ def _said(node: Node | None, texts: dict[str, str]) -> str | None:
 
 def _rows(pairs: Iterable[Pair], view: SessionSelection, *, thinking: bool) -> Iterable[RecordRow]:
     for node, record in pairs:
-        yield _row(node, record, view.numbers, thinking=thinking)
+        yield record_row(node, record, view.numbers, thinking=thinking)
 
 
-def _row(
+def record_row(
     node: Node | None, record: Record, numbers: dict[str, int], *, thinking: bool
 ) -> RecordRow:
+    """Return a record as documents contain it."""
     blocks = record.blocks if isinstance(record, Spoken) else ()
     thoughts = [block.thinking for block in blocks if isinstance(block, ThinkingBlock)]
     said = record.message if isinstance(record, Assistant) else None
@@ -679,7 +691,8 @@ def _gap(gap: Gap) -> GapRow:
 
 def _subagent(view: SessionSelection, subagent: Subagent, *, thinking: bool) -> SubagentShown:
     records = [
-        _row(None, record, {}, thinking=thinking) for _, record in view.subagent_pairs(subagent)
+        record_row(None, record, {}, thinking=thinking)
+        for _, record in view.subagent_pairs(subagent)
     ]
     return SubagentShown(
         id=subagent.id,

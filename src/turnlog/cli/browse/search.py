@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 import click
 
@@ -33,6 +35,7 @@ from turnlog.cli.terminal.output import show_data
 from turnlog.text import inert
 
 if TYPE_CHECKING:
+    from turnlog.api.record_names import ShortNames
     from turnlog.api.search import Hit, SearchDocument
 
 
@@ -132,15 +135,30 @@ def _mask() -> Callable[[str], str]:
 _BOLD, _DIM, _CYAN, _RED, _YELLOW, _PLAIN = "1", "2", "36", "31", "1;33", "0"
 _NARROWEST: Final = 40
 _SHORT: Final = 8
+_QUOTED: Final = 40
+_LINKLESS: Final = frozenset({"", "dumb", "linux", "unknown"})
+"""Terminals that would show the escape sequences of links."""
+_END_OF_LINK: Final = "\x1b]8;;\x1b\\"
+
+
+class _Piece(NamedTuple):
+    """Part of a line."""
+
+    text: str
+    style: str = _PLAIN
+    link: str = ""
 
 
 def _show(document: SearchDocument, query: str, now: datetime, options: dict[str, Any]) -> None:
+    from turnlog.api.homes import all_homes
+    from turnlog.api.record_names import ShortNames
+
     page = _HitPage(sys.stdout, now)
-    for session, hits in _grouped(document.hits):
-        page.head(session, hits)
-        for hit in hits:
-            page.hit(hit)
-        page.more(hits[-1])
+    with ShortNames(all_homes(options["homes"])) as names:
+        for session, hits in _grouped(document.hits):
+            page.head(session, hits)
+            page.hits(hits, [_command(hit, names) for hit in hits])
+            page.more(hits[-1])
     for note in document.notes:
         click.echo(f"note: {inert(note)}", err=True)
     if not document.hits:
@@ -148,7 +166,6 @@ def _show(document: SearchDocument, query: str, now: datetime, options: dict[str
         return
     if document.next is not None:
         page.dim(f"… more; use --offset {document.next}")
-    page.dim(f"hint: {_how_to_open(document.hits[0])}")
 
 
 def _grouped(hits: Iterable[Hit]) -> list[tuple[str | None, list[Hit]]]:
@@ -160,21 +177,43 @@ def _grouped(hits: Iterable[Hit]) -> list[tuple[str | None, list[Hit]]]:
     return [(key[0], group) for key, group in groups.items()]
 
 
-def _how_to_open(hit: Hit) -> str:
-    if hit.session is None:
-        return f"the first hit is in {inert(hit.log)} at byte {hit.offset}"
-    place = ""
-    if hit.uuid:  # Only a real UUID can be shortened.
-        place = f" --at {inert(hit.uuid[:_SHORT] if len(hit.uuid) == 36 else hit.uuid)}"
-    return f"turnlog show {inert(hit.session[:_SHORT])}{place} shows the first hit"
+def _command(hit: Hit, names: ShortNames) -> str:
+    """Return the command that opens a hit, with ids as short as they are unique."""
+    session = names.session(hit.session) if hit.session is not None else None
+    stem = re.split(r"\.(?:jsonl|md)\b", os.path.basename(hit.log))[0]
+    match hit.kind:
+        case "plan":
+            words = ["plans", stem]
+        case "todo" if session is not None:
+            words = ["todos", session]
+        case "history" if session is not None:
+            words = ["prompts", "--full", "--session", session]
+        case "history":
+            words = ["prompts", "--full", hit.snippet.strip("…")[:_QUOTED]]
+        case _ if session is None:
+            return f"{hit.log} at byte {hit.offset}"
+        case _:
+            words = ["show", session, "--at"]
+            words.append(names.record(hit.uuid) if hit.uuid else _offset(hit, stem))
+    return f"turnlog {shlex.join(words)}"
+
+
+def _offset(hit: Hit, stem: str) -> str:
+    """Name a record without a uuid by its offset, with the log's name if it is not the main one."""
+    if stem == hit.session:
+        return f"@{hit.offset}"
+    is_own = hit.subagent is not None and stem.endswith(hit.subagent)
+    return f"{hit.subagent if is_own else stem}@{hit.offset}"
 
 
 class _HitPage:
     def __init__(self, out: TextIO, now: datetime) -> None:
         self._out, self._now = out, now
         is_terminal = out.isatty()
-        self._has_colour = (
-            is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        term = os.environ.get("TERM", "")
+        self._has_colour = is_terminal and "NO_COLOR" not in os.environ and term != "dumb"
+        self._has_links = (
+            is_terminal and term not in _LINKLESS and os.environ.get("FORCE_HYPERLINK") != "0"
         )
         columns = shutil.get_terminal_size((80, 24)).columns
         self._width = max(_NARROWEST, columns) if is_terminal or "COLUMNS" in os.environ else 0
@@ -185,42 +224,66 @@ class _HitPage:
         from turnlog.api.homes import last_part
 
         hit = hits[0]
+        main = next((each for each in hits if each.subagent is None), hit)
         at = next((hit.at for hit in hits if hit.at is not None), None)
         if not self._is_first:
             self._line([])
         self._is_first = False
         name = last_part(hit.project or "")
-        pieces = [((session or "-")[:_SHORT], _BOLD)]
+        pieces = [_Piece((session or "-")[:_SHORT], _BOLD, self._link(main, "session"))]
         if at is not None:  # Titles have no timestamp.
-            pieces.append((f"  {age(self._now, at)}", _DIM))
+            pieces.append(_Piece(f"  {age(self._now, at)}", _DIM))
         if name:
-            pieces.append((f"  {name}", _CYAN))
+            pieces.append(_Piece(f"  {name}", _CYAN))
         title = " ".join((hit.title or "").split()) or ("untitled" if session else hit.log)
-        self._line([*pieces, (f"  {title}", _PLAIN)])
+        self._line([*pieces, _Piece(f"  {title}")])
 
-    def hit(self, hit: Hit) -> None:
-        what = f"{hit.kind} {hit.tool}" if hit.tool else hit.kind
-        marks = [name for name, is_so in (("subagent", hit.subagent), ("gone", hit.gone)) if is_so]
-        label = " ".join(filter(None, [when(hit.at), what, *marks]))
-        pieces = [(f"  {label}", _DIM)]
-        if hit.is_error:
-            pieces.append((" error", _RED))
-        self._line(pieces)
+    def hits(self, hits: Sequence[Hit], commands: Sequence[str]) -> None:
+        """Print hits, each with its command, in a column where there is room."""
+        labels = [_label(hit) for hit in hits]
+        widths = [
+            _columns(label) + len(" error") * hit.is_error
+            for label, hit in zip(labels, hits, strict=True)
+        ]
+        room = (self._width or 1 << 30) - 4 - max(map(_columns, commands))
+        column = max((width for width in widths if width <= room), default=0)
+        for hit, label, width, command in zip(hits, labels, widths, commands, strict=True):
+            pieces = [_Piece("  "), _Piece(label, _DIM, self._link(hit, str(hit.offset)))]
+            if hit.is_error:
+                pieces.append(_Piece(" error", _RED))
+            if width <= room:
+                pieces.append(_Piece(" " * (column - width + 2) + command, _DIM))
+            self._line(pieces)
+            if width > room:
+                self.dim(f"    {command}")
+            self._text(hit)
+
+    def _text(self, hit: Hit) -> None:
         for line in hit.before:
-            self._line([(f"    {line}", _DIM)])
-        self._wrapped([("    ", _PLAIN), *_marked(hit)])
+            self._line([_Piece(f"    {line}", _DIM)])
+        self._wrapped([_Piece("    "), *_marked(hit)])
         for line in hit.after:
-            self._line([(f"    {line}", _DIM)])
+            self._line([_Piece(f"    {line}", _DIM)])
+
+    def _link(self, hit: Hit, name: str) -> str:
+        """Return the start of a link to the log, or "". Kept copies are compressed: no link."""
+        if not self._has_links or hit.gone or not os.path.isabs(hit.log):
+            return ""
+        host = os.uname().nodename if hasattr(os, "uname") else ""
+        address = Path(hit.log).as_uri().removeprefix("file://")
+        # Terminals treat cells with the same id as one link, even if it is wrapped.
+        own = re.sub(r"[^A-Za-z0-9-]", "", f"{hit.session}-{name}")
+        return f"\x1b]8;id={own};file://{host}{address}\x1b\\"
 
     def more(self, hit: Hit) -> None:
         if hit.more:
             self.dim(f"    … {hit.more:,} more: session:{(hit.session or '')[:_SHORT]}")
 
     def dim(self, text: str) -> None:
-        self._line([(text, _DIM)], is_cut=False)
+        self._line([_Piece(text, _DIM)], is_cut=False)
 
     def nothing(self, query: str, options: dict[str, Any]) -> None:
-        self._line([("Nothing found.", _PLAIN)])
+        self._line([_Piece("Nothing found.")])
         if not has_sessions(options["homes"]):
             self.dim(f"hint: {hint_for(options['homes'], {})}")
             return
@@ -238,44 +301,51 @@ class _HitPage:
             tips.append(f"leave out {' or '.join(f'--{name}' for name in names)}")
         self.dim(f"hint: {'; '.join(tips)}")
 
-    def _wrapped(self, pieces: list[tuple[str, str]]) -> None:
+    def _wrapped(self, pieces: list[_Piece]) -> None:
         """Print a line, wrapped at spaces."""
         if not self._width:
             self._line(pieces)
             return
-        line: list[tuple[str, str]] = []
+        line: list[_Piece] = []
         room = self._width
-        for text, style in pieces:
+        for text, style, _ in pieces:
             for word in re.findall(r"\S+\s*|\s+", inert(text)):
                 if room - _columns(word.rstrip()) < 0 and line:
                     self._line(line)
-                    line, room = [("    ", _PLAIN)], self._width - 4
-                line.append((word, style))
+                    line, room = [_Piece("    ")], self._width - 4
+                line.append(_Piece(word, style))
                 room -= _columns(word)
         self._line(line)
 
-    def _line(self, pieces: list[tuple[str, str]], *, is_cut: bool = True) -> None:
+    def _line(self, pieces: list[_Piece], *, is_cut: bool = True) -> None:
         room = self._width if self._width and is_cut else 1 << 30
         shown = []
-        for raw, style in pieces:
+        for raw, style, link in pieces:
             text = inert(raw)
             if _columns(text) > room:
                 text = _cut(text, room)
             room -= _columns(text)
-            is_styled = self._has_colour and style != _PLAIN and text.strip()
-            shown.append(f"\x1b[{style}m{text}\x1b[0m" if is_styled else text)
+            if self._has_colour and style != _PLAIN and text.strip():
+                text = f"\x1b[{style}m{text}\x1b[0m"
+            shown.append(f"{link}{text}{_END_OF_LINK}" if link and text else text)
         line = "".join(shown).rstrip() + "\n"
         encoding = self._out.encoding or "utf-8"
         self._out.write(line.encode(encoding, "replace").decode(encoding))
 
 
-def _marked(hit: Hit) -> Iterable[tuple[str, str]]:
+def _label(hit: Hit) -> str:
+    what = f"{hit.kind} {hit.tool}" if hit.tool else hit.kind
+    marks = [name for name, is_so in (("subagent", hit.subagent), ("gone", hit.gone)) if is_so]
+    return inert(" ".join(filter(None, [when(hit.at), what, *marks])))
+
+
+def _marked(hit: Hit) -> Iterable[_Piece]:
     at = 0
     for begin, end in hit.highlights:
-        yield hit.snippet[at:begin], _PLAIN
-        yield hit.snippet[begin:end], _YELLOW
+        yield _Piece(hit.snippet[at:begin])
+        yield _Piece(hit.snippet[begin:end], _YELLOW)
         at = end
-    yield hit.snippet[at:], _PLAIN
+    yield _Piece(hit.snippet[at:])
 
 
 def _columns(text: str) -> int:

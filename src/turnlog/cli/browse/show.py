@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from turnlog.api.sessions.reading import (
         BranchRow,
         RecordFilter,
+        Session,
         SessionSelection,
         ShowOptions,
         Subagent,
     )
-    from turnlog.cli.views.session import Transcript
+    from turnlog.cli.views.session import Spans, Transcript
 
 # Filter options, and the names of their values.
 _FILTERS: Final = {
@@ -33,6 +34,14 @@ _FILTERS: Final = {
     "type": "types",
     "since": "since",
     "until": "until",
+}
+# Options whose values have other names.
+_NAMES: Final = {
+    "span": "range",
+    "as_json": "json",
+    "authors": "author",
+    "types": "type",
+    "words": "mark",
 }
 _AUTHORS: Final = ("human", "assistant", "tool", "subagent", "caller", "program")
 
@@ -62,6 +71,7 @@ Examples:
   turnlog show latest              the most recently active session
   turnlog show 5f0c --last 20      the last 20 steps, fast even for long logs
   turnlog show 5f0c --thread main  since the last compaction
+  turnlog show 5f0c --at 9b2e      one record in full, and what is around it
   turnlog show 5f0c --context      what the agent would see on resume
   turnlog show 5f0c --branches     where the conversation was rewound
   turnlog show 5f0c --thread 9b2e  the thread up to the record 9b2e…
@@ -81,10 +91,19 @@ Examples:
 )
 @click.option("--context", is_flag=True, help="The last summary and what follows.")
 @click.option("--branches", is_flag=True, help="List the branches of the conversation.")
-@click.option("--at", metavar="UUID", help="Only the ancestors of this record.")
+@click.option("--at", metavar="RECORD", help="One record in full, and its neighbours.")
 @click.option(
-    "--depth", type=click.IntRange(0), metavar="N", help="With --at: at most N ancestors."
+    "-C",
+    "--around",
+    type=click.IntRange(0),
+    metavar="N",
+    help="With --at: how many neighbours on each side.  [default: 3]",
 )
+@click.option("--ancestors", metavar="UUID", help="Only the ancestors of this record.")
+@click.option(
+    "--depth", type=click.IntRange(0), metavar="N", help="With --ancestors: at most N of them."
+)
+@click.option("--mark", "words", metavar="WORDS", help="Highlight words, as in a search query.")
 @click.option("--prompts", is_flag=True, help="Only typed prompts, of all branches.")
 @click.option("--no-tools", is_flag=True, help="Hide calls and results.")
 @click.option("--no-system", is_flag=True, help="Hide records written by the agent program.")
@@ -106,7 +125,8 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     """Show a session: prompts, answers, and one line for each call.
 
     A step is a prompt, an answer with its calls, or a result. SESSION and UUID are the start of an
-    id; SESSION may be "latest".
+    id; SESSION may be "latest". RECORD is the start of a uuid, an offset in the log such as @1024,
+    or SUBAGENT@1024 in the log of a subagent.
     """
     _check(options)
     from turnlog.api.homes import all_homes
@@ -117,7 +137,7 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     if not session.main_logs:
         if options["raw"]:
             session.path  # noqa: B018 - Raises: there are only subagents.
-        options["subagents"] = options["at"] is None
+        options["subagents"] = options["ancestors"] is None and options["at"] is None
     if options["branches"]:
         document = branches_document(session)
         if options["as_json"]:
@@ -125,6 +145,8 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
         else:
             _show_branches(document.branches, session.id)
         return 0 if document.branches else 1
+    if options["at"] is not None:
+        return _show_place(session, places, options)
     view = choose(session, _show_options(options))
     if options["raw"]:
         for _, record in chain(view.kept_pairs(), view.pairs()):
@@ -140,24 +162,27 @@ def _check(options: dict[str, Any]) -> None:
     """Reject options that contradict each other."""
     given = {key for key, value in options.items() if value not in (None, False, ())}
     for one, *others in (
-        ("at", "thread", "context"),
+        ("at", "ancestors", "thread", "context", "last", "span", "subagents"),
+        ("ancestors", "thread", "context"),
         ("last", "span"),
-        ("raw", "as_json"),
+        ("raw", "as_json", "words"),
+        ("as_json", "words"),
         ("branches", *(key for key in options if key not in ("branches", "as_json"))),
     ):
         clash = given & set(others)
         if one in given and clash:
-            names = {"span": "range", "as_json": "json", "authors": "author", "types": "type"}
-            other = names.get(min(clash), min(clash)).replace("_", "-")
-            raise click.UsageError(f"--{one} and --{other} are mutually exclusive")
-    if "depth" in given and "at" not in given:
-        raise click.UsageError("--depth needs --at")
+            first, other = (_NAMES.get(key, key).replace("_", "-") for key in (one, min(clash)))
+            raise click.UsageError(f"--{first} and --{other} are mutually exclusive")
+    if "depth" in given and "ancestors" not in given:
+        raise click.UsageError("--depth needs --ancestors")
+    if "around" in given and "at" not in given:
+        raise click.UsageError("--around needs --at")
 
 
 def _show_options(options: dict[str, Any]) -> ShowOptions:
     from turnlog.api.sessions.reading import ShowOptions
 
-    names = ("thread", "context", "at", "depth", "last", "span", "prompts")
+    names = ("thread", "context", "ancestors", "depth", "last", "span", "prompts")
     return ShowOptions(**{name: options[name] for name in names}, only=_filter(options))
 
 
@@ -179,6 +204,59 @@ def _filter(options: dict[str, Any]) -> RecordFilter:
     return only & filters.between(options["since"], options["until"])
 
 
+def _show_place(session: Session, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
+    from turnlog.api.sessions.place import AROUND, document_of, find_place
+    from turnlog.api.sessions.reading import is_being_written
+
+    around = AROUND if options["around"] is None else options["around"]
+    place = find_place(
+        session,
+        options["at"],
+        around=around,
+        thinking=options["thinking"],
+        only=_filter(options),
+    )
+    if options["raw"]:
+        for _, record in place.records:
+            sys.stdout.buffer.write(record.raw + b"\n")
+        return 0
+    if options["as_json"]:
+        show_json(document_of(place))
+        return 0
+    from turnlog.cli.views.place import PlaceTranscript
+
+    shown = PlaceTranscript(
+        console(),
+        thinking=place.thinking,
+        full=options["full"],
+        gaps=place.gaps,
+        is_cut=place.later > 0,
+        is_live=lambda: (
+            bool(session.main_logs) and is_being_written(session.id, session.path, homes)
+        ),
+        marks=_marks(options["words"]),
+    )
+    _name_subagent(shown, place.subagent)
+    for _ in shown.show_place(place):
+        pass
+    return 0
+
+
+def _marks(words: str | None) -> Spans | None:
+    if words is None:
+        return None
+    from turnlog.api.search import spans_of
+
+    return spans_of(words)
+
+
+def _name_subagent(shown: Transcript, subagent: Subagent | None) -> None:
+    if subagent is not None:
+        what = safe(subagent.description or subagent.kind or "")
+        where = "log" if subagent.sidechain is None else "sidechain"
+        shown.rule(f"in the {where} of subagent {safe(subagent.id)} {what}".rstrip())
+
+
 def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
     from turnlog.api.sessions.reading import is_being_written, subagents_by_call
     from turnlog.cli.views.session import Transcript
@@ -196,6 +274,7 @@ def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, An
         is_live=lambda: (
             bool(session.main_logs) and is_being_written(session.id, session.path, homes)
         ),
+        marks=_marks(options["words"]),
     )
     steps = chain(_show_view(shown, view), _show_others(shown, view, subagents))
     for _ in steps:
@@ -213,10 +292,7 @@ def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, An
 def _show_view(shown: Transcript, view: SessionSelection) -> Iterator[None]:
     from turnlog.records.dates import instant
 
-    if view.subagent is not None:
-        what = safe(view.subagent.description or view.subagent.kind or "")
-        where = "log" if view.subagent.sidechain is None else "sidechain"
-        shown.rule(f"in the {where} of subagent {safe(view.subagent.id)} {what}".rstrip())
+    _name_subagent(shown, view.subagent)
     digest = view.context.digest if view.context else None
     if digest is not None and view.context is not None:
         if digest.kept_come_first:

@@ -40,17 +40,25 @@ if TYPE_CHECKING:
     from turnlog.api.sessions.reading import Subagent
 
 Pair = tuple[Node | None, Record]
+Spans = Callable[[str], list[tuple[int, int]]]
+"""Returns where the words to mark are in a text."""
 ReadSubagent = Callable[["Subagent"], Iterable[Pair]]
 
 _PROSE_WIDTH: Final = 100
 _PASTE_LINES: Final = 24
-_PASTE_LENGTH: Final = 2400
+_LINE_LENGTH: Final = 100
+_AT_ONCE: Final = 500
 _DEEPEST: Final = 6
+_MARKED: Final = "not dim bold yellow"
 _LEAD: Final = re.compile(r"\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+)?")
 
 
 class Transcript:
     """Prints records. A call is printed when its result is known, on one line."""
+
+    _most_lines = _PASTE_LINES
+    """How many lines of a paste to print."""
+    _cuts_answers = False
 
     def __init__(
         self,
@@ -64,6 +72,7 @@ class Transcript:
         margin: int = 0,
         is_cut: bool = False,
         is_live: Callable[[], bool] = bool,
+        marks: Spans | None = None,
     ) -> None:
         self.out = out
         self.thinking = thinking
@@ -76,6 +85,7 @@ class Transcript:
         """More follows that is not shown; it may contain results."""
         self.is_live = is_live
         """Returns whether the session is still being written, so that results may follow."""
+        self.marks = marks
         self.shown: set[str] = set()
         """The ids of the subagents printed so far."""
         self._blocks = Blocks(ConversationOptions(thinking=thinking, images=False), Unmasked())
@@ -85,6 +95,11 @@ class Transcript:
 
     def show(self, pairs: Iterable[Pair]) -> Iterator[None]:
         """Print records, yielding after each; calls without a result were interrupted."""
+        yield from self._records(pairs)
+        self._interrupt(at_end=True)
+        yield
+
+    def _records(self, pairs: Iterable[Pair]) -> Iterator[None]:
         for node, record in pairs:
             if node is not None and node.uuid in self.gaps:
                 gap = self._blocks.gap(self.gaps[node.uuid])
@@ -92,8 +107,6 @@ class Transcript:
                 self._print(Text(f"──── {inert_line(gap.text)} ────", "yellow"))
             self._record(record)
             yield
-        self._interrupt(at_end=True)
-        yield
 
     @property
     def is_blank(self) -> bool:
@@ -107,15 +120,28 @@ class Transcript:
 
     def prose(self, text: str, style: str = "", *, cut: bool = False) -> None:
         """Print text; with *cut*, only the start of a long paste."""
-        text, left = _beginning(text) if cut and not self.full else (text, "")
+        left = ""
+        if cut and not self.full:
+            text, left = _beginning(text, self._most_lines)
         room = self.out.width - 3 * self.margin
-        width = min(room, at_most(_PROSE_WIDTH, room)) - 2
-        lines = (_wrapped(self.out, line, width) for line in text.split("\n"))
-        words = Text("\n", style).join(line for wrapped in lines for line in wrapped)
         self._space("prose")
-        self._print(words, indent=2)
+        self._paragraphs(harmless(text), style, min(room, at_most(_PROSE_WIDTH, room)) - 2)
         if left:
             self._print(Text(f"  … {left}; use --full", "dim"))
+
+    def _paragraphs(self, text: Text, style: str, width: int) -> None:
+        """Print lines of text, each wrapped at *width*."""
+        lines = list(self._marked(text).split("\n", allow_blank=True))
+        for start in range(0, len(lines), _AT_ONCE):  # The first page of a long text appears early.
+            wrapped = (_wrapped(self.out, line, width) for line in lines[start : start + _AT_ONCE])
+            words = Text("\n", style).join(line for parts in wrapped for line in parts)
+            self._print(words, indent=2)
+
+    def _marked(self, text: Text) -> Text:
+        """Mark the words to be marked."""
+        for begin, end in self.marks(text.plain) if self.marks else ():
+            text.stylize(_MARKED, begin, end)
+        return text
 
     def subagent(self, subagent: Subagent) -> None:
         """Print the session of *subagent* behind a bar."""
@@ -137,6 +163,7 @@ class Transcript:
             read_subagent=self.read_subagent,
             margin=self.margin + 1,
             is_live=self.is_live,
+            marks=self.marks,
         )
         inner.shown = self.shown
         for _ in inner.show(self.read_subagent(subagent)):
@@ -164,9 +191,9 @@ class Transcript:
                 case PromptPiece():
                     self._piece(block)
                 case Answer():
-                    self.prose(block.text, "red" if block.is_error else "")
+                    self.prose(block.text, "red" if block.is_error else "", cut=self._cuts_answers)
                 case Thinking():
-                    self.prose(block.text, "dim italic")
+                    self.prose(block.text, "dim italic", cut=self._cuts_answers)
                 case Mark(kind=MarkKind.COMPACTION):
                     self._interrupt()
                     self.rule(block.text)
@@ -230,15 +257,14 @@ class Transcript:
         least = min(cell_len(inert_line(answer.text)) + len(answer.suffix), left // 3)
         words = _fit(question, left - least)
         self._space("tool")
-        self._print(
-            Text.assemble(
-                ("  " + name, "cyan"),
-                (" " + words, "" if call else "dim"),
-                (" → ", "dim"),
-                (_fit(answer, left - cell_len(words)), style),
-                no_wrap=True,
-            )
+        line = Text.assemble(
+            ("  " + name, "cyan"),
+            (" " + words, "" if call else "dim"),
+            (" → ", "dim"),
+            (_fit(answer, left - cell_len(words)), style),
+            no_wrap=True,
         )
+        self._print(self._marked(line))
 
     def _subagents_of(self, call_id: str) -> None:
         for subagent in self.subagents.get(call_id, ()):
@@ -250,7 +276,7 @@ class Transcript:
         """Print one line that is not prose."""
         line = Text("  " + inert_line(text), style, no_wrap=True, overflow="ellipsis")
         self._space("tool")
-        self._print(line)
+        self._print(self._marked(line))
 
     def _space(self, kind: Literal["prose", "tool"]) -> None:
         """Print a blank line, except between two tool lines."""
@@ -259,15 +285,20 @@ class Transcript:
         self._before = kind
 
     def _print(self, what: Text, *, indent: int = 0) -> None:
-        self.out.print(_Barred(what, self.margin, indent), soft_wrap=False, crop=False, end="")
+        """Print text; enclosing subagents are bars on its left."""
+        bars = Segment("  │" * self.margin, Style(color="magenta"))
+        self._print_barred(what, bars, indent)
+
+    def _print_barred(self, what: Text, bar: Segment, indent: int) -> None:
+        self.out.print(_Barred(what, bar, indent), soft_wrap=False, crop=False, end="")
 
 
 class _Barred:
-    """Indented text with a bar on its left for each enclosing subagent."""
+    """Indented text with a bar on its left."""
 
-    def __init__(self, what: Text, depth: int, indent: int) -> None:
+    def __init__(self, what: Text, bar: Segment, indent: int) -> None:
         self.what = what
-        self.edge = [Segment("  │" * depth, Style(color="magenta")), Segment(" " * indent)]
+        self.edge = [bar, Segment(" " * indent)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         taken = Segment.get_line_length(self.edge)
@@ -280,15 +311,23 @@ class _Barred:
             yield Segment.line()
 
 
-def _wrapped(out: Console, line: str, width: int) -> list[Text]:
+def harmless(text: str) -> Text:
+    """Return *text* with its lines, and with every active character made visible."""
+    return Text("\n".join(inert(line.rstrip().expandtabs(4)) for line in text.split("\n")))
+
+
+def _wrapped(out: Console, line: Text, width: int) -> list[Text]:
     """Wrap a line of prose; list items get a hanging indent."""
-    line = inert(line.rstrip().expandtabs(4))
-    lead = _LEAD.match(line)
+    if cell_len(line.plain) <= width:
+        return [line]
+    lead = _LEAD.match(line.plain)
     hang = lead.end() if lead and lead.end() <= width // 3 else 0
-    lines = Text(line[hang:]).wrap(out, max(20, width - hang)) or [Text()]
-    edges = (line[:hang], *[" " * hang] * len(lines))
-    # Rich leaves the space at which it broke a line.
-    return [Text(edge + part.plain.rstrip()) for edge, part in zip(edges, lines, strict=False)]
+    head, rest = line.divide([hang])
+    wrapped: list[Text] = []
+    for part in rest.wrap(out, max(20, width - hang)):
+        part.rstrip()  # Rich leaves the space at which it broke a line.
+        wrapped.append(Text.assemble(Text(" " * hang) if wrapped else head, part))
+    return wrapped
 
 
 def _fit(words: CallText, room: int) -> str:
@@ -309,15 +348,16 @@ def _fit(words: CallText, room: int) -> str:
     return cut.plain + suffix
 
 
-def _beginning(text: str) -> tuple[str, str]:
+def _beginning(text: str, most_lines: int) -> tuple[str, str]:
     """Return the start of a paste, and how much is left out, as text."""
     lines = text.splitlines()
+    most = most_lines * _LINE_LENGTH
     # A little more than fits is not worth a hint.
-    if len(lines) <= _PASTE_LINES + 3 and len(text) <= _PASTE_LENGTH * 5 // 4:
+    if len(lines) <= most_lines + 3 and len(text) <= most * 5 // 4:
         return text, ""
-    head = "\n".join(lines[:_PASTE_LINES])
-    if len(head) > _PASTE_LENGTH:
-        head = head[:_PASTE_LENGTH].rsplit(maxsplit=1)[0] + " …"
+    head = "\n".join(lines[:most_lines])
+    if len(head) > most:
+        head = head[:most].rsplit(maxsplit=1)[0] + " …"
     left = len(lines) - len(head.splitlines())
     if left > 1:
         return head, counted(left, "more line")
