@@ -12,7 +12,7 @@ import pytest
 import turnlog
 from turnlog.api.repair import repair_logs
 from turnlog.errors import UsageError
-from turnlog.formats import FORMATS, Home, LayoutName, find_logs, format_named, side_files
+from turnlog.formats import FOLDERS, FORMATS, Home, LayoutName, find_logs, format_named, side_files
 from turnlog.formats.format import HOME, Format, Place
 from turnlog.formats.home_files import home_files, owner_of
 from turnlog.formats.log_file import LogName, read_name
@@ -57,7 +57,7 @@ def begin(home, form, session_id):
 
 def test_names_and_dialects_are_known():
     names = [form.name for form in FORMATS]
-    assert names == list(typing.get_args(LayoutName))
+    assert names == list(FOLDERS) == list(typing.get_args(LayoutName))
     assert all(format_named(form.name) is form for form in FORMATS)
     assert {form.dialect for form in FORMATS} <= BY_NAME.keys()
     with pytest.raises(UsageError):

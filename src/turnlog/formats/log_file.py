@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 
 from turnlog.errors import InvalidId
+from turnlog.formats import FOLDERS
 from turnlog.formats.ids import (
     check_session_id,
     check_subagent_id,
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from turnlog.formats.homes import Home
 
 
-LayoutName: TypeAlias = Literal["claude", "dated", "flat"]
-"""The names of the formats: FORMATS in ``supported`` has them."""
+# A schema lists the names; a type checker accepts any, so that a format is added in one place.
+if TYPE_CHECKING:
+    LayoutName: TypeAlias = str
+else:
+    LayoutName = Literal[tuple(FOLDERS)]
 
 
 class LogFile(Struct, frozen=True):

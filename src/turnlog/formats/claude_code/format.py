@@ -196,7 +196,7 @@ class ClaudeCode(LogPerSession):
         return [self.program, "--resume", session_id]
 
 
-CLAUDE_CODE = ClaudeCode()
+FORMAT = ClaudeCode()
 
 
 def _has_settings(home: Home) -> bool:

@@ -52,7 +52,7 @@ class Dated(Format):
         return dated_log(root, project, day)
 
 
-DATED = Dated()
+FORMAT = Dated()
 
 
 def dated_log(

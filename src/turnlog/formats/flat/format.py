@@ -86,7 +86,7 @@ class Flat(LogPerSession):
         found.metas += tuple(path for path in paths if path.is_file())
 
 
-FLAT = Flat()
+FORMAT = Flat()
 
 
 def _ids(items: Iterable[Item]) -> set[str]:
