@@ -159,6 +159,21 @@ class Format:
 
     # -- new logs
 
+    def accepts_id(self, session_id: str) -> bool:
+        """Return whether a session copied from another format can keep this id."""
+        return True
+
+    def project_name(self, directory: str, *, is_here: bool = True) -> str:
+        """Return the name of the directory that has the logs of a project.
+
+        A path from a log, or of another system, is not *here*: it is used as it is.
+        """
+        return ""
+
+    def is_project_name(self, name: str, directory: str) -> bool:
+        """Return whether *name* is that of the project at *directory*, a path from a log."""
+        return name == self.project_name(directory, is_here=False)
+
     def new_log(
         self, root: str | os.PathLike[str], project: str | os.PathLike[str], session_id: str
     ) -> Path:

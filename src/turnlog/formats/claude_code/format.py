@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from turnlog.formats.claude_code.paths import claude_log, key_of, same_project_key
+from turnlog.formats.claude_code.paths import claude_log, key_of, project_key, same_project_key
 from turnlog.formats.format import HOME, CleanupPeriod, LogPerSession, Place, ProcessFile, SideFiles
 from turnlog.formats.homes import Home
-from turnlog.formats.ids import is_session_id
+from turnlog.formats.ids import is_session_id, is_uuid
 from turnlog.formats.log_file import AGENT_PREFIX, LogFile
 
 if TYPE_CHECKING:
@@ -70,6 +70,17 @@ class ClaudeCode(LogPerSession):
             key = place.project_key
             return {name: self.session_place(name, key) for name in names if is_session_id(name)}
         return super().places(place, items)
+
+    def accepts_id(self, session_id: str) -> bool:
+        return is_uuid(session_id)
+
+    def project_name(self, directory: str, *, is_here: bool = True) -> str:
+        if is_here:
+            return project_key(directory)
+        return key_of(unicodedata.normalize("NFC", directory))
+
+    def is_project_name(self, name: str, directory: str) -> bool:
+        return same_project_key(name, self.project_name(directory, is_here=False))
 
     def new_log(
         self, root: str | os.PathLike[str], project: str | os.PathLike[str], session_id: str
@@ -180,8 +191,7 @@ class ClaudeCode(LogPerSession):
         return unicodedata.normalize("NFC", setting) if setting else os.path.expanduser("~/.claude")
 
     def is_filed_under(self, log: LogFile, directory: str) -> bool:
-        key = key_of(unicodedata.normalize("NFC", directory))
-        return log.project_key is None or same_project_key(key, log.project_key)
+        return log.project_key is None or self.is_project_name(log.project_key, directory)
 
     def is_found_at(self, path: Path, expected: Path | None) -> bool:
         # Long keys end in a hash that builds make differently; Claude Code looks for both.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from turnlog.formats.format import HOME, LogPerSession, Place, SideFiles
 from turnlog.formats.homes import Home
 from turnlog.formats.ids import is_session_id, is_uuid
-from turnlog.formats.log_file import new_session_name, path_beneath, read_name
+from turnlog.formats.log_file import new_session_name, path_beneath, read_name, session_name
 
 if TYPE_CHECKING:
     from turnlog.formats.walk import DirectoryWalk, Item
@@ -55,6 +55,10 @@ class Flat(LogPerSession):
         if place.role == COMPRESSED:
             return {name: self.session_place(name) for name in names if is_session_id(name)}
         return super().places(place, items)
+
+    def accepts_id(self, session_id: str) -> bool:
+        log = read_name(session_name(session_id))
+        return log is not None and log.kind == "session"
 
     def new_log(
         self, root: str | os.PathLike[str], project: str | os.PathLike[str], session_id: str
