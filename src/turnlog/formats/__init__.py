@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         flat_log,
         flat_meta,
     )
-    from turnlog.formats.format import Format, SideFiles
-    from turnlog.formats.home_files import history_log, plans, program_files, side_files
+    from turnlog.formats.format import Format
+    from turnlog.formats.home_files import history_log, plans
     from turnlog.formats.homes import Home, all_homes, find_homes, journal_log, turnlog_home
     from turnlog.formats.ids import (
         check_session_id,
@@ -63,14 +63,13 @@ They are here because the status line needs them, and importing a format takes t
 
 __all__ = [
     "AGENT_HOMES", "FOLDERS", "FORMATS", "Compression", "Format", "Home", "LayoutName", "LogFile",
-    "LogKind", "LogName", "Problem", "SideFiles", "all_homes", "check_session_id",
-    "check_subagent_id", "claude_log", "claude_subagent_log", "dated_log", "find_everywhere",
-    "find_homes", "find_logs", "find_session", "flat_archive", "flat_directory", "flat_index",
-    "flat_log", "flat_meta", "format_named", "hash_of", "history_log", "is_session_id",
-    "is_subagent_id", "is_uuid", "journal_log", "key_of", "looks_like_log", "new_session_id",
-    "new_subagent_id", "plans", "program_files", "project_hash", "project_key", "read_name",
-    "same_project_key", "side_files", "subagent_log_near", "subagent_logs_near", "todo_file",
-    "turnlog_home",
+    "LogKind", "LogName", "Problem", "all_homes", "check_session_id", "check_subagent_id",
+    "claude_log", "claude_subagent_log", "dated_log", "find_everywhere", "find_homes", "find_logs",
+    "find_session", "flat_archive", "flat_directory", "flat_index", "flat_log", "flat_meta",
+    "format_named", "hash_of", "history_log", "is_session_id", "is_subagent_id", "is_uuid",
+    "journal_log", "key_of", "looks_like_log", "new_session_id", "new_subagent_id", "plans",
+    "project_hash", "project_key", "read_name", "same_project_key", "subagent_log_near",
+    "subagent_logs_near", "todo_file", "turnlog_home",
 ]  # fmt: skip
 
 # Loaded on first use, so that asking for a path does not import the rest.
@@ -80,8 +79,8 @@ _NAMES = {
     "dated.format": "dated_log hash_of project_hash",
     "find": "find_everywhere find_logs find_session subagent_logs_near",
     "flat.format": "flat_archive flat_directory flat_index flat_log flat_meta",
-    "format": "Format SideFiles",
-    "home_files": "history_log plans program_files side_files",
+    "format": "Format",
+    "home_files": "history_log plans",
     "homes": "Home all_homes find_homes journal_log turnlog_home",
     "ids": "check_session_id check_subagent_id is_session_id"
     " is_subagent_id is_uuid new_session_id new_subagent_id",

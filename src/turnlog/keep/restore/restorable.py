@@ -21,7 +21,14 @@ from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
 from turnlog.formats import Format, Home, LogFile, find_logs, is_session_id, read_name
 from turnlog.formats.find import LATEST
 from turnlog.formats.flat.format import COMPRESSED, INDEX, META, archives_of, is_flat_archive
-from turnlog.formats.home_files import kept_at_top, kept_directories, log_in, owner_of, project_of
+from turnlog.formats.home_files import (
+    kept_at_top,
+    kept_directories,
+    log_in,
+    owner_of,
+    project_of,
+    text_patterns,
+)
 from turnlog.formats.kept_copies import is_inner_name, kept_place, name_of_copy
 from turnlog.keep.catalog import Catalogue, home_of, kept_homes
 from turnlog.keep.copies.reader import Copy, begins_with, describe_copy
@@ -322,6 +329,7 @@ class Restorable:
     def plans(self) -> list[str]:
         """The kept plans that its records mention."""
         found: dict[str, None] = {}
+        patterns = text_patterns("plan")
         for name in self.names:
             if _kind(name) is None or name.endswith((".gz", ".zst")):
                 continue
@@ -329,9 +337,9 @@ class Restorable:
             try:
                 describe_copy(copy)  # Raises for a bomb.
                 for trace in traces_of(copy.path, self.id):
-                    for each in (trace.file_name, trace.slug):
-                        if each is not None:
-                            found[f"plans/{each}.md"] = None
+                    stems = filter(None, (trace.file_name, trace.slug))
+                    names = (each.replace("*", stem) for stem in stems for each in patterns)
+                    found |= dict.fromkeys(names)
             except (TurnlogError, OSError):
                 continue  # Reported when its copy is restored.
         return [name for name in found if name in self.mirror.copies]

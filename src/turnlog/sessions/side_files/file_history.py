@@ -29,7 +29,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.formats import Home, Problem, side_files
+from turnlog.formats import Problem
+from turnlog.formats.home_files import file_history
 from turnlog.formats.walk import DirectoryWalk, Item
 from turnlog.records.dates import instant
 from turnlog.sessions.session import Session
@@ -125,11 +126,12 @@ class SessionFiles:
         """Read the session's logs and the versions that its homes keep."""
         traces = FileTraces()
         problems: list[Problem] = []
+        walk = DirectoryWalk(problems)
         for log in session.read_logs:
             for item in session.read(log):
                 traces.see(item.record, log.agent_id)
         homes = dict.fromkeys(log.home for log in session.logs)
-        items = [item for home in homes for item in _items(home, session.id, problems)]
+        items = [item for home in homes for item in file_history(home, session.id, walk)]
         return cls(traces, items, problems)
 
     @property
@@ -292,17 +294,6 @@ def _key(version: Version | Kept) -> object:
         return version.name
     number = version.number
     return (version.kept_at if number is None else number, version.problem)
-
-
-def _items(home: Home, session_id: str, problems: list[Problem]) -> Iterator[Item]:
-    """Yield the kept versions of a session in one home, in any layout."""
-    root = home.path.parent if home.path.name == "sessions" else home.path
-    kept = side_files(home, session_id).file_history
-    snapshots = root / "snapshots" / session_id
-    walk = DirectoryWalk(problems)
-    for directory in (kept, snapshots if snapshots.is_dir() else None):
-        if directory is not None:
-            yield from walk.enter(str(Path(directory)))
 
 
 CONTENT_LIMIT: Final = 64 * 1024 * 1024
