@@ -21,7 +21,7 @@ from typing import NamedTuple
 from turnlog.formats.format import HOME, Format, Place
 from turnlog.formats.homes import Home
 from turnlog.formats.ids import check_session_id
-from turnlog.formats.log_file import LogName
+from turnlog.formats.log_file import META, LogName, read_name, session_name
 from turnlog.formats.supported import FORMATS, top_places
 from turnlog.formats.walk import DirectoryWalk, Item, Problem, reason_of
 
@@ -155,6 +155,26 @@ def log_in(name: str) -> tuple[Format, LogName] | None:
             if log is not None:
                 return each, log
     return None
+
+
+def is_main_log(name: str) -> bool:
+    """Return whether the file *name* of a home is a session's main log."""
+    log = log_in(name)
+    return log is not None and log[1].kind == "session" and owner_of(name) == log[1].id
+
+
+def log_beside(name: str) -> str | None:
+    """Return the name of a subagent's log next to the sessions, if *name* is that or its metadata.
+
+    Only its records name the session that both belong to.
+    """
+    directory, slash, last = name.rpartition("/")
+    if last.endswith(META):
+        last = session_name(last.removesuffix(META))
+    log = read_name(last)
+    depth = int(name.partition("/")[0] in project_directories())
+    is_beside = log is not None and log.kind == "subagent" and directory.count("/") == depth
+    return directory + slash + last if is_beside else None
 
 
 def project_of(name: str) -> str | None:

@@ -66,6 +66,8 @@ Compression: TypeAlias = Literal["gz", "zst"]
 
 AGENT_PREFIX = "agent-"
 LOG_SUFFIX = ".jsonl"
+META = ".meta.json"
+"""The suffix of metadata next to a log."""
 
 RESERVED = frozenset({"history", "journal"})
 """Ids that no log may have: history.jsonl holds a home's prompts, journal.jsonl events of a
@@ -145,6 +147,11 @@ def subagent_log_near(main: str | os.PathLike[str], session_id: str, agent_id: s
     """Return the path of a subagent's log next to its session's main log, in any layout."""
     new_session_name(session_id)
     return path_beneath(Path(main).parent, session_id, "subagents", subagent_name(agent_id))
+
+
+def subagent_meta(log: Path) -> Path:
+    """Return the path of the metadata next to a subagent's log."""
+    return log.with_name(log.name.partition(".")[0] + META)
 
 
 def path_beneath(directory: str | os.PathLike[str], *parts: str) -> Path:

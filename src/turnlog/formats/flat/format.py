@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 from turnlog.formats.format import HOME, LogPerSession, Place
 from turnlog.formats.homes import Home
 from turnlog.formats.ids import is_session_id, is_uuid
-from turnlog.formats.log_file import new_session_name, path_beneath, read_name, session_name
+from turnlog.formats.log_file import META, new_session_name, path_beneath, read_name, session_name
 
 if TYPE_CHECKING:
     from turnlog.formats.walk import Item
 
-META = ".meta.json"
 INDEX = "index.json"
 COMPRESSED = "compressed"
 _SESSIONS, _STORE = "sessions", "store"

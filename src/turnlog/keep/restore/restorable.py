@@ -20,7 +20,7 @@ from msgspec import Struct
 from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
 from turnlog.formats import Format, Home, LogFile, find_logs, is_session_id, read_name
 from turnlog.formats.find import LATEST
-from turnlog.formats.flat.format import COMPRESSED, INDEX, META, archives_of, is_flat_archive
+from turnlog.formats.flat.format import COMPRESSED, INDEX, archives_of, is_flat_archive
 from turnlog.formats.home_files import (
     kept_at_top,
     kept_directories,
@@ -30,6 +30,7 @@ from turnlog.formats.home_files import (
     text_patterns,
 )
 from turnlog.formats.kept_copies import is_inner_name, kept_place, name_of_copy
+from turnlog.formats.log_file import META
 from turnlog.keep.catalog import Catalogue, home_of, kept_homes
 from turnlog.keep.copies.reader import Copy, begins_with, describe_copy
 from turnlog.keep.restore.relocate import project_in, split

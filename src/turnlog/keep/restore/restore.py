@@ -24,9 +24,9 @@ from msgspec import Struct, field
 
 from turnlog.errors import NotFound, StorageFull, TurnlogError, UsageError
 from turnlog.formats import Home
-from turnlog.formats.flat.format import META
 from turnlog.formats.flat.registry import note_log
 from turnlog.formats.home_files import is_in_registry, log_in, project_of
+from turnlog.formats.log_file import META
 from turnlog.keep.activity import refuse_if_opened
 from turnlog.keep.catalog import note_injured
 from turnlog.keep.copies.keep import keep

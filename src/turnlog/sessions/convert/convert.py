@@ -27,7 +27,7 @@ from msgspec import Struct, field
 from turnlog.errors import FormatTooNew, InvalidId, LogError, UsageError
 from turnlog.formats import Format, Home, LogFile, find_logs, format_named, is_session_id
 from turnlog.formats.flat.registry import note_log
-from turnlog.formats.log_file import LayoutName, subagent_log_near
+from turnlog.formats.log_file import LayoutName, subagent_log_near, subagent_meta
 from turnlog.records.annotations import FORMAT, format_marker, with_note
 from turnlog.records.codec import encode
 from turnlog.records.record_types import Marker
@@ -312,9 +312,9 @@ class _Conversion:
         path = self._to.subagent_log(log.agent_id or "", inner, source.origin)
         self._write_log(path, source)
         self._done.subagents += 1
-        data = read_file(_meta_path(log.path))
+        data = read_file(subagent_meta(log.path))
         if not isinstance(data, Unreadable):
-            self._put(_meta_path(path), (data,))
+            self._put(subagent_meta(path), (data,))
 
     def _write_log(self, path: Path, source: SourceLog) -> None:
         seen = _Counts()
@@ -424,10 +424,6 @@ def _look_over(source: SourceLog) -> tuple[datetime, str | None, str | None]:
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(os.path.expanduser(path)))
-
-
-def _meta_path(log: Path) -> Path:
-    return log.with_name(f"{log.name.split('.')[0]}.meta.json")
 
 
 def _ended(carried: Iterable[CarriedLines], seen: _Counts) -> Iterator[bytes]:
