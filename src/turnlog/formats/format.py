@@ -79,6 +79,8 @@ class Format:
     """The agent that writes it; None if it is written by turnlog alone."""
     program: ClassVar[str | None] = None
     """The agent's command."""
+    home_variable: ClassVar[str | None] = None
+    """The environment variable that names the agent's home."""
 
     may_rewrite: ClassVar[bool] = True
     """Whether a log may be replaced by another: not if files refer to its records by offset."""

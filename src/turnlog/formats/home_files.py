@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from turnlog.formats.flat.format import COMPRESSED, INDEX
 from turnlog.formats.format import HOME, Format, Place
 from turnlog.formats.homes import Home
-from turnlog.formats.ids import check_session_id
+from turnlog.formats.ids import check_session_id, is_session_id
+from turnlog.formats.kept_copies import is_inner_name
 from turnlog.formats.log_file import META, LogName, read_name, session_name
 from turnlog.formats.supported import FORMATS, top_places
 from turnlog.formats.walk import DirectoryWalk, Item, Problem, reason_of
@@ -155,6 +157,23 @@ def log_in(name: str) -> tuple[Format, LogName] | None:
             if log is not None:
                 return each, log
     return None
+
+
+def is_home_file(name: str, others: Collection[str] = ()) -> bool:
+    """Return whether a file of this name belongs to agents' sessions.
+
+    *others* are the names next to it: in a flat store, directories have the ids of logs.
+    """
+    if not is_inner_name(name):
+        return False
+    top, _, rest = name.partition("/")
+    if rest:
+        logs = (f"{top}.jsonl{ending}" for ending in ("", ".gz", ".zst"))
+        is_of_log = is_session_id(top) and any(log in others for log in logs)
+        return top in kept_directories() or top == COMPRESSED or is_of_log
+    if top in kept_at_top() or top == INDEX or read_name(top) is not None:
+        return True
+    return top.endswith(META) and is_session_id(top.removesuffix(META))
 
 
 def is_main_log(name: str) -> bool:

@@ -42,6 +42,7 @@ class ClaudeCode(LogPerSession):
     dialect = "claude"
     agent = "Claude Code"
     program: ClassVar[str] = "claude"
+    home_variable: ClassVar[str] = "CLAUDE_CONFIG_DIR"
     session_directories = ("file-history", "image-cache", "session-env", "tasks")
     side_directories = frozenset({"todos", *session_directories})
     kept_directories = frozenset({"paste-cache", "plans", "projects", *side_directories})
@@ -184,7 +185,7 @@ class ClaudeCode(LogPerSession):
 
     def own_home(self) -> str:
         # Unlike turnlog, it reads a list of homes as one name.
-        setting = os.environ.get("CLAUDE_CONFIG_DIR", "")
+        setting = os.environ.get(self.home_variable, "")
         return unicodedata.normalize("NFC", setting) if setting else os.path.expanduser("~/.claude")
 
     def is_filed_under(self, log: LogFile, directory: str) -> bool:
