@@ -44,15 +44,7 @@ from turnlog.sessions.side_files.file_changes import (
     shown_path,
     whole_path,
 )
-from turnlog.storage.atomic_files import (
-    Unreadable,
-    failure,
-    open_file,
-    pieces,
-    put,
-    read_file,
-    text_of,
-)
+from turnlog.storage import atomic_files
 
 _SHOWN: Final = 5
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
@@ -336,13 +328,13 @@ class Diff(Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def content_of(version: Version, *, limit: int = CONTENT_LIMIT) -> bytes | Unreadable:
+def content_of(version: Version, *, limit: int = CONTENT_LIMIT) -> bytes | atomic_files.Unreadable:
     """Return the contents of a kept version; empty if the file did not exist then."""
     if version.is_absent:
         return b""
     if version.path is None:
-        return Unreadable(version.problem or "missing")
-    return read_file(version.path, limit=limit, follow=False)
+        return atomic_files.Unreadable(version.problem or "missing")
+    return atomic_files.read_file(version.path, limit=limit, follow=False)
 
 
 def diff_of(old: Version | None, new: Version | None, label: str = "") -> Diff:
@@ -351,7 +343,7 @@ def diff_of(old: Version | None, new: Version | None, label: str = "") -> Diff:
     heads: list[str] = []
     for version in (old, new):
         data = b"" if version is None else content_of(version, limit=DIFF_LIMIT)
-        if isinstance(data, Unreadable):
+        if isinstance(data, atomic_files.Unreadable):
             number = f" {version.number}" if version and version.number else ""
             return Diff(problem=f"version{number} cannot be read: {data.reason}")
         try:
@@ -428,7 +420,7 @@ def _restore(
         return RestoredVersion(
             path=found.file.path,
             outcome=outcome,
-            target=None if parts is None else text_of(str(root.joinpath(*parts))),
+            target=None if parts is None else atomic_files.text_of(str(root.joinpath(*parts))),
             size_bytes=size,
             is_inferred=found.is_inferred,
             detail=detail,
@@ -441,12 +433,12 @@ def _restore(
         return became(VersionOutcome.UNSAFE, "no file can have this name here")
     if version.path is None:
         return became(VersionOutcome.MISSING, version.problem)
-    file = open_file(version.path)
-    if isinstance(file, Unreadable):
+    file = atomic_files.open_file(version.path)
+    if isinstance(file, atomic_files.Unreadable):
         return became(VersionOutcome.MISSING, file.reason)
     with file:
         try:
-            size = put(root, parts, pieces(file), overwrite=overwrite)
+            size = atomic_files.put(root, parts, atomic_files.pieces(file), overwrite=overwrite)
         except FileExistsError:
             return became(VersionOutcome.EXISTS)
         except ValueError:  # A name that the file system's encoding cannot represent.
@@ -456,5 +448,5 @@ def _restore(
                 return became(VersionOutcome.BLOCKED, (error.strerror or "").lower())
             if error.errno in _NO_NAME:
                 return became(VersionOutcome.UNSAFE, (error.strerror or "").lower())
-            raise failure(error, root.joinpath(*parts)) from None
+            raise atomic_files.failure(error, root.joinpath(*parts)) from None
     return became(VersionOutcome.WRITTEN, size=size)

@@ -111,11 +111,6 @@ def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[Tod
     return tuple(found)
 
 
-def orphans(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
-    """Return the todo lists whose session or subagent has no log."""
-    return tuple(each for each in all_todos(home, problems=problems) if each.lost)
-
-
 def read_todos(path: Path, session_id: str, agent_id: str, *, lost: Lost | None = None) -> TodoList:
     """Return one agent's todos in the file at *path*, whatever it contains."""
     todos, problem = _parse(read_file(path, limit=LIMIT))
