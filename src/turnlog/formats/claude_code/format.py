@@ -110,7 +110,9 @@ class ClaudeCode(LogPerSession):
         return owner if owner is not None and is_session_id(owner) else None
 
     def todo_owners(self, name: str) -> list[tuple[str, str]]:
-        stem = name.partition("/")[2].removesuffix(".json")
+        stem, suffix = os.path.splitext(name.partition("/")[2])
+        if suffix != ".json":
+            return []
         cuts = (at for at in range(len(stem)) if stem.startswith(_SEPARATOR, at))
         pairs = ((stem[:at], stem[at + len(_SEPARATOR) :]) for at in cuts)
         # "a-agent-b-agent-c" may be subagent c of a session called "a-agent-b". The main agent has
