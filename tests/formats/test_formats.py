@@ -12,7 +12,7 @@ import pytest
 import turnlog
 from turnlog.api.repair import repair_logs
 from turnlog.errors import UsageError
-from turnlog.formats import FORMATS, Home, LayoutName, find_logs, format_named, side_files
+from turnlog.formats import FOLDERS, FORMATS, Home, LayoutName, find_logs, format_named
 from turnlog.formats.format import HOME, Format, Place
 from turnlog.formats.home_files import home_files, owner_of
 from turnlog.formats.log_file import LogName, read_name
@@ -57,7 +57,7 @@ def begin(home, form, session_id):
 
 def test_names_and_dialects_are_known():
     names = [form.name for form in FORMATS]
-    assert names == list(typing.get_args(LayoutName))
+    assert names == list(FOLDERS) == list(typing.get_args(LayoutName))
     assert all(format_named(form.name) is form for form in FORMATS)
     assert {form.dialect for form in FORMATS} <= BY_NAME.keys()
     with pytest.raises(UsageError):
@@ -100,9 +100,6 @@ def test_every_file_belongs_to_its_own_session(home, form):
             assert owner is None
             assert file.name in before
             assert Path(file.name).name in {*shared, "index.json"}
-    for session_id, other in ((ONE, TWO), (TWO, ONE)):
-        paths = side_files(home, session_id).paths
-        assert all(session_id in str(path) and other not in str(path) for path in paths)
 
 
 @every_format
@@ -132,7 +129,6 @@ def test_a_home_that_is_gone_has_nothing(tmp_path, form):
     assert form.cleanup_period(gone) is None
     assert form.hook_step(gone, ["turnlog"], {}) is None
     assert form.unhook_step(gone) is None
-    assert form.history_log(gone) is None
     assert form.ended_session(b"no JSON") is None
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from turnlog.errors import InvalidId
-from turnlog.formats import Home, SideFiles, history_log, plans, program_files, side_files
+from turnlog.formats import Home, history_log, plans
 from turnlog.formats.claude_code.format import process_files
+from turnlog.formats.home_files import file_history, owner_of, text_files, todo_owners
 from turnlog.formats.walk import DirectoryWalk
+from turnlog.sessions.side_files.todos import tasks_of, todos_of
 
 SID = "0ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
 OTHER = "1ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
@@ -29,93 +31,57 @@ def relative(home, paths):
     return [str(path.relative_to(home.path)) for path in paths]
 
 
-def test_a_session_without_side_files_has_none(home):
-    assert side_files(home, SID) == SideFiles(SID, (), None, None, None, (), (), ())
-    assert side_files(home, SID).paths == ()
-
-
-def test_everything_beside_a_session_is_listed(home):
+def test_files_with_text_are_listed_by_kind(home):
     touch(
         home,
         f"todos/{SID}-agent-{SID}.json",
         f"todos/{SID}-agent-a1.json",
-        f"todos/{OTHER}-agent-a1.json",
-        f"todos/{SID}.json",
+        f"todos/{SID}.txt",
         f"tasks/{SID}/1.json",
-        f"file-history/{SID}/abc@v1",
-        f"session-env/{SID}/x",
-        f"session-env/{OTHER}/x",
-        f"projects/-p/{SID}/tool-results/b.txt",
-        f"projects/-p/{SID}/tool-results/a.jsonl",
-        f"projects/-q/{SID}/tool-results/deep/c.json",
-        f"projects/-p/{SID}/subagents/agent-a1.meta.json",
-        f"projects/-p/{SID}/subagents/agent-a1.jsonl",
-        f"projects/-p/{SID}/subagents/workflows/w/agent-a2.meta.json",
-        f"projects/-p/{OTHER}/tool-results/z.txt",
-        f"sessions/{SID}.meta.json",
+        f"tasks/{OTHER}/1.json",
+        f"tasks/{SID}/.lock",
+        "tasks/1.json",
     )
-    side = side_files(home, SID)
-    assert relative(home, side.todos) == [
+    assert [name for name, _ in text_files(home, "todos")] == [
         f"todos/{SID}-agent-{SID}.json",
         f"todos/{SID}-agent-a1.json",
     ]
-    assert side.tasks == home.path / "tasks" / SID
-    assert side.file_history == home.path / "file-history" / SID
-    assert side.session_env == home.path / "session-env" / SID
-    assert relative(home, side.tool_results) == [
-        f"projects/-p/{SID}/tool-results/a.jsonl",
-        f"projects/-p/{SID}/tool-results/b.txt",
-        f"projects/-q/{SID}/tool-results/deep/c.json",
-    ]
-    assert relative(home, side.subagent_metas) == [
-        f"projects/-p/{SID}/subagents/agent-a1.meta.json",
-        f"projects/-p/{SID}/subagents/workflows/w/agent-a2.meta.json",
-    ]
-    assert relative(home, side.metas) == [f"sessions/{SID}.meta.json"]
-    assert len(side.paths) == 11
-    assert OTHER not in str(side)
-
-
-def test_todos_that_may_be_another_sessions_are_not_claimed(home):
-    touch(
-        home,
-        "todos/a-agent-x.json",
-        "todos/a-agent-b-agent-c.json",
-        "todos/a-agent-b-agent-a-agent-b.json",
-        "todos/a-agent-.json",
-    )
-    assert relative(home, side_files(home, "a").todos) == ["todos/a-agent-x.json"]
-    assert relative(home, side_files(home, "a-agent-b").todos) == [
-        "todos/a-agent-b-agent-a-agent-b.json",
-        "todos/a-agent-b-agent-c.json",
+    assert [name for name, _ in text_files(home, "task")] == [
+        f"tasks/{SID}/1.json",
+        f"tasks/{OTHER}/1.json",
     ]
 
 
-def test_links_inside_side_files_do_not_lead_out_of_them(home, tmp_path_factory):
-    outside = tmp_path_factory.mktemp("outside")
-    (outside / "secret.txt").touch()
-    touch(home, f"projects/-p/{SID}/tool-results/a.txt")
-    (home.path / "projects/-p" / SID / "tool-results" / "way-out").symlink_to(outside)
-    assert [path.name for path in side_files(home, SID).tool_results] == ["a.txt"]
+def test_versions_of_files_are_found_in_both_layouts(home):
+    touch(home, f"file-history/{SID}/abc@v1", f"file-history/{OTHER}/x@v1")
+    touch(home, f"snapshots/{SID}/def@v1", "sessions/index.json")
+    found = file_history(home, SID, DirectoryWalk())
+    assert [item.name for item in found] == ["abc@v1", "def@v1"]
+    found = file_history(Home(home.path / "sessions"), SID, DirectoryWalk())
+    assert [item.name for item in found] == ["def@v1"]
+
+
+def test_todos_that_may_be_another_sessions_are_not_claimed():
+    assert todo_owners("todos/a-agent-x.json") == [("a", "x")]
+    assert todo_owners("todos/a-agent-b-agent-c.json") == [("a-agent-b", "c")]
+    assert owner_of("todos/a-agent-b-agent-c.json") is None
+    assert owner_of("todos/a-agent-b-agent-a-agent-b.json") == "a-agent-b"
+    assert todo_owners("todos/a-agent-.json") == todo_owners("todos/a-agent-x") == []
 
 
 def test_an_id_that_could_leave_the_home_is_refused(home):
-    with pytest.raises(InvalidId):
-        side_files(home, "../x")
+    for read in (todos_of, tasks_of, lambda *named: list(file_history(*named, DirectoryWalk()))):
+        with pytest.raises(InvalidId):
+            read(home, "../x")
 
 
 def test_side_stores_that_are_no_directories_are_problems_and_no_exceptions(home):
-    touch(home, "projects", "todos", "plans", "sessions", "tasks")
+    touch(home, "todos", "plans", "sessions")
     problems = []
-    assert side_files(home, SID, problems=problems).paths == ()
+    assert todos_of(home, SID, problems=problems) == ()
     assert plans(home, problems=problems) == ()
     assert process_files(home, DirectoryWalk(problems)) == []
-    assert [problem.path.name for problem in problems] == [
-        "projects",
-        "todos",
-        "plans",
-        "sessions",
-    ]
+    assert [problem.path.name for problem in problems] == ["todos", "plans", "sessions"]
 
 
 def test_history_plans_and_running_processes_are_listed(home):
@@ -141,9 +107,3 @@ def test_history_plans_and_running_processes_are_listed(home):
         "sessions/99.json",
         "sessions/4711.json",
     ]
-
-
-def test_what_is_the_programs_own_is_recognised_and_nothing_else(home):
-    own = ["config.json", "settings.json", "cache/x", "plugins/a/b", "skills/c/SKILL.md"]
-    touch(home, *own, "projects/-p/x.jsonl", "todos/x", "history.jsonl")
-    assert relative(home, program_files(home)) == sorted(name.split("/")[0] for name in own)

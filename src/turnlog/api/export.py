@@ -15,7 +15,7 @@ from turnlog.api.sessions.lists import list_indexed
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.export.conversation import ConversationOptions, ThreadName
 from turnlog.export.exporter import Shape, exported
-from turnlog.formats import hash_of, key_of
+from turnlog.formats import FORMATS
 from turnlog.sessions.convert.convert import subagent_logs_of
 from turnlog.sessions.session import Session
 from turnlog.sessions.totals import usual_prices
@@ -90,7 +90,8 @@ def _unread(index: Index, period: Period) -> Iterator[Problem]:
     )
     for path, reason in index.db.execute(query):
         if period.project is not None:
-            names = (key_of(period.project), hash_of(period.project))
+            found = (each.project_name(period.project, is_here=False) for each in FORMATS)
+            names = tuple(name for name in found if name)
             if not any(part.startswith(names) for part in Path(path).parts):
                 continue
         with suppress(OSError):

@@ -110,8 +110,7 @@ def homes_to_watch(names: tuple[str, ...]) -> tuple[Home, ...]:
     if not names:
         if find_homes():
             return all_homes()
-        default = os.environ.get("CLAUDE_CONFIG_DIR", "").strip() or "~/.claude"
-        return (Home(Path(default).expanduser().absolute()), *all_homes())
+        return (Home(Path((configured_homes() or usual_homes())[0])), *all_homes())
     homes: list[Home] = []
     for name in names:
         path = Path(name).expanduser().absolute()

@@ -1,8 +1,8 @@
 """How and where agents keep their sessions: homes, logs, side files, settings.
 
-The only package that knows where files are. Each format has a folder and a subclass of `Format`;
-``supported`` lists them all. ``find`` finds logs, ``home_files`` all other files of a home,
-``kept_copies`` turnlog's own copies of them.
+The only package that knows where files are. Each format has a folder with a subclass of `Format`.
+``find`` finds logs, ``home_files`` all other files of a home, ``kept_copies`` turnlog's own copies
+of them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         flat_log,
         flat_meta,
     )
-    from turnlog.formats.format import Format, SideFiles
-    from turnlog.formats.home_files import history_log, plans, program_files, side_files
+    from turnlog.formats.format import Format
+    from turnlog.formats.home_files import history_log, plans
     from turnlog.formats.homes import Home, all_homes, find_homes, journal_log, turnlog_home
     from turnlog.formats.ids import (
         check_session_id,
@@ -53,15 +53,23 @@ if TYPE_CHECKING:
     from turnlog.formats.supported import FORMATS, format_named
     from turnlog.formats.walk import Problem
 
+FOLDERS = {"claude": "claude_code", "dated": "dated", "flat": "flat"}
+"""The folder of each format, in the order in which they are asked. Its ``format`` has a FORMAT."""
+AGENT_HOMES = {"CLAUDE_CONFIG_DIR": ("~/.claude", "$XDG_CONFIG_HOME/claude")}
+"""Each agent's variable that names its home or homes, and its usual homes.
+
+They are here because the status line needs them, and importing a format takes too long for it.
+"""
+
 __all__ = [
-    "FORMATS", "Compression", "Format", "Home", "LayoutName", "LogFile", "LogKind", "LogName",
-    "Problem", "SideFiles", "all_homes", "check_session_id", "check_subagent_id", "claude_log",
-    "claude_subagent_log", "dated_log", "find_everywhere", "find_homes", "find_logs",
+    "AGENT_HOMES", "FOLDERS", "FORMATS", "Compression", "Format", "Home", "LayoutName", "LogFile",
+    "LogKind", "LogName", "Problem", "all_homes", "check_session_id", "check_subagent_id",
+    "claude_log", "claude_subagent_log", "dated_log", "find_everywhere", "find_homes", "find_logs",
     "find_session", "flat_archive", "flat_directory", "flat_index", "flat_log", "flat_meta",
     "format_named", "hash_of", "history_log", "is_session_id", "is_subagent_id", "is_uuid",
     "journal_log", "key_of", "looks_like_log", "new_session_id", "new_subagent_id", "plans",
-    "program_files", "project_hash", "project_key", "read_name", "same_project_key", "side_files",
-    "subagent_log_near", "subagent_logs_near", "todo_file", "turnlog_home",
+    "project_hash", "project_key", "read_name", "same_project_key", "subagent_log_near",
+    "subagent_logs_near", "todo_file", "turnlog_home",
 ]  # fmt: skip
 
 # Loaded on first use, so that asking for a path does not import the rest.
@@ -71,8 +79,8 @@ _NAMES = {
     "dated.format": "dated_log hash_of project_hash",
     "find": "find_everywhere find_logs find_session subagent_logs_near",
     "flat.format": "flat_archive flat_directory flat_index flat_log flat_meta",
-    "format": "Format SideFiles",
-    "home_files": "history_log plans program_files side_files",
+    "format": "Format",
+    "home_files": "history_log plans",
     "homes": "Home all_homes find_homes journal_log turnlog_home",
     "ids": "check_session_id check_subagent_id is_session_id"
     " is_subagent_id is_uuid new_session_id new_subagent_id",

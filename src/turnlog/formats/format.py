@@ -24,7 +24,7 @@ from turnlog.formats.log_file import LayoutName, LogFile, LogName, read_name
 
 if TYPE_CHECKING:
     from turnlog.formats.settings_changes import Step
-    from turnlog.formats.walk import DirectoryWalk, Item, Problem
+    from turnlog.formats.walk import Item, Problem
 
 HOME = "home"
 """The role of a home's own directory."""
@@ -41,31 +41,6 @@ class Place(NamedTuple):
     project_key: str | None = None
     session_id: str | None = None
     has_logs: bool = True
-
-
-class SideFiles(Struct):
-    """The side files of one session. Missing directories are None."""
-
-    session_id: str
-    todos: tuple[Path, ...] = ()
-    tasks: Path | None = None
-    file_history: Path | None = None
-    session_env: Path | None = None
-    tool_results: tuple[Path, ...] = ()
-    subagent_metas: tuple[Path, ...] = ()
-    metas: tuple[Path, ...] = ()
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """All of them, files and directories."""
-        directories = (self.tasks, self.file_history, self.session_env)
-        return (
-            *self.todos,
-            *(path for path in directories if path is not None),
-            *self.tool_results,
-            *self.subagent_metas,
-            *self.metas,
-        )
 
 
 class ProcessFile(NamedTuple):
@@ -104,6 +79,8 @@ class Format:
     """The agent that writes it; None if it is written by turnlog alone."""
     program: ClassVar[str | None] = None
     """The agent's command."""
+    home_variable: ClassVar[str | None] = None
+    """The environment variable that names the agent's home."""
 
     may_rewrite: ClassVar[bool] = True
     """Whether a log may be replaced by another: not if files refer to its records by offset."""
@@ -124,6 +101,11 @@ class Format:
     """Files of a home's own directory that are kept."""
     program_files: ClassVar[frozenset[str]] = frozenset()
     """Names in a home that belong to the agent alone. turnlog never writes them."""
+    text_files: ClassVar[Mapping[str, str]] = {}
+    """Files of a home with text, besides logs: the pattern of their names, such as "plans/*.md".
+
+    The kinds are "prompts", "plan", "todos" and "task".
+    """
     temporary_files: ClassVar[re.Pattern[str] | None] = None
     """Names of files about running processes, which are not kept."""
     top_role: ClassVar[str | None] = None
@@ -159,6 +141,21 @@ class Format:
 
     # -- new logs
 
+    def accepts_id(self, session_id: str) -> bool:
+        """Return whether a session copied from another format can keep this id."""
+        return True
+
+    def project_name(self, directory: str, *, is_here: bool = True) -> str:
+        """Return the name of the directory that has the logs of a project.
+
+        A path from a log, or of another system, is not *here*: it is used as it is.
+        """
+        return ""
+
+    def is_project_name(self, name: str, directory: str) -> bool:
+        """Return whether *name* is that of the project at *directory*, a path from a log."""
+        return name == self.project_name(directory, is_here=False)
+
     def new_log(
         self, root: str | os.PathLike[str], project: str | os.PathLike[str], session_id: str
     ) -> Path:
@@ -181,14 +178,15 @@ class Format:
         """Return the entries to keep of a home that has logs in its own directory."""
         return []
 
-    def add_side_files(self, found: SideFiles, home: Home, walk: DirectoryWalk) -> None:
-        """Add the side files of a session in *home*."""
+    def todo_owners(self, name: str) -> list[tuple[str, str]]:
+        """Return the ids of the session and agent that the todos in the file *name* may be of.
 
-    def plans(self, home: Home, walk: DirectoryWalk) -> Sequence[Path]:
-        return ()
+        There are several if an id contains what separates the two.
+        """
+        return []
 
-    def history_log(self, home: Home) -> Path | None:
-        """Return the home's log of prompts, if it exists."""
+    def file_history(self, home: Home, session_id: str) -> Path | None:
+        """Return the directory with versions of the files that a session edited."""
         return None
 
     # -- the agent

@@ -5,7 +5,7 @@ were asked. Files of the agent program alone (settings, plugins, caches) and unf
 turnlog are excluded. Each regular file is returned once, under its real name whatever links lead to
 it. Names and sizes are read, never contents.
 
-`side_files`, `plans` and `history_log` list what exists, sorted; no file of one session is
+`text_files`, `plans` and `history_log` list what exists, sorted; no file of one session is
 attributed to another. Nothing on disk raises: special files and unreadable places become Problems.
 """
 
@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from turnlog.formats.format import HOME, Format, Place, SideFiles
+from turnlog.formats.flat.format import COMPRESSED, INDEX
+from turnlog.formats.format import HOME, Format, Place
 from turnlog.formats.homes import Home
-from turnlog.formats.ids import check_session_id
-from turnlog.formats.log_file import LogName
+from turnlog.formats.ids import check_session_id, is_session_id
+from turnlog.formats.kept_copies import is_inner_name
+from turnlog.formats.log_file import META, LogName, read_name, session_name
 from turnlog.formats.supported import FORMATS, top_places
 from turnlog.formats.walk import DirectoryWalk, Item, Problem, reason_of
 
@@ -156,6 +159,43 @@ def log_in(name: str) -> tuple[Format, LogName] | None:
     return None
 
 
+def is_home_file(name: str, others: Collection[str] = ()) -> bool:
+    """Return whether a file of this name belongs to agents' sessions.
+
+    *others* are the names next to it: in a flat store, directories have the ids of logs.
+    """
+    if not is_inner_name(name):
+        return False
+    top, _, rest = name.partition("/")
+    if rest:
+        logs = (f"{top}.jsonl{ending}" for ending in ("", ".gz", ".zst"))
+        is_of_log = is_session_id(top) and any(log in others for log in logs)
+        return top in kept_directories() or top == COMPRESSED or is_of_log
+    if top in kept_at_top() or top == INDEX or read_name(top) is not None:
+        return True
+    return top.endswith(META) and is_session_id(top.removesuffix(META))
+
+
+def is_main_log(name: str) -> bool:
+    """Return whether the file *name* of a home is a session's main log."""
+    log = log_in(name)
+    return log is not None and log[1].kind == "session" and owner_of(name) == log[1].id
+
+
+def log_beside(name: str) -> str | None:
+    """Return the name of a subagent's log next to the sessions, if *name* is that or its metadata.
+
+    Only its records name the session that both belong to.
+    """
+    directory, slash, last = name.rpartition("/")
+    if last.endswith(META):
+        last = session_name(last.removesuffix(META))
+    log = read_name(last)
+    depth = int(name.partition("/")[0] in project_directories())
+    is_beside = log is not None and log.kind == "subagent" and directory.count("/") == depth
+    return directory + slash + last if is_beside else None
+
+
 def project_of(name: str) -> str | None:
     """Return the name of the project directory of the file *name* of a home, or None."""
     parts = name.split("/")
@@ -168,28 +208,41 @@ def is_in_registry(name: str) -> bool:
     return not any(name.partition("/")[0] in names for names in others)
 
 
-def side_files(home: Home, session_id: str, *, problems: list[Problem] | None = None) -> SideFiles:
-    """Return the side files of the session in *home*, whether or not its log still exists."""
-    found, walk = SideFiles(check_session_id(session_id)), DirectoryWalk(problems)
-    for each in FORMATS:
-        each.add_side_files(found, home, walk)
-    return found
+def text_patterns(kind: str) -> list[str]:
+    """Return the patterns of files with this *kind* of text, see `Format.text_files`."""
+    return [each.text_files[kind] for each in FORMATS if kind in each.text_files]
+
+
+def text_files(
+    home: Home, kind: str, *, problems: list[Problem] | None = None
+) -> Iterator[tuple[str, Item]]:
+    """Return the names and entries of files with this *kind* of text."""
+    walk = DirectoryWalk(problems)
+    return chain(*(walk.matching(str(home.path), each) for each in text_patterns(kind)))
+
+
+def todo_owners(name: str) -> list[tuple[str, str]]:
+    """Return the ids of the session and agent that the todos in the file *name* may be of."""
+    return [pair for each in FORMATS for pair in each.todo_owners(name)]
 
 
 def plans(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
-    walk = DirectoryWalk(problems)
-    return tuple(path for each in FORMATS for path in each.plans(home, walk))
+    items = (item for _, item in text_files(home, "plan", problems=problems))
+    return tuple(Path(item.path) for item in items if item.kind == "file")
 
 
 def history_log(home: Home) -> Path | None:
     """Return the home's log of prompts, if it exists."""
-    return next((path for each in FORMATS if (path := each.history_log(home))), None)
+    return next((Path(item.path) for _, item in text_files(home, "prompts")), None)
 
 
-def program_files(home: Home, *, problems: list[Problem] | None = None) -> tuple[Path, ...]:
-    """Return the agents' own files: settings, plugins, skills and caches."""
-    items, names = DirectoryWalk(problems).enter(str(home.path)), program_names()
-    return tuple(Path(item.path) for item in items if item.name in names)
+def file_history(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[Item]:
+    """Return the versions of files that a session edited."""
+    check_session_id(session_id)
+    for each in FORMATS:
+        directory = each.file_history(home, session_id)
+        if directory is not None and directory.is_dir():
+            yield from walk.enter(str(directory))
 
 
 def _kept_at_the_top(walk: DirectoryWalk, items: list[Item]) -> tuple[list[Item], list[Item]]:
@@ -211,8 +264,3 @@ def _kept_at_the_top(walk: DirectoryWalk, items: list[Item]) -> tuple[list[Item]
 def _is_unfinished(name: str) -> bool:
     """Return whether turnlog is still writing a file of this name."""
     return name.startswith(".") and (name.startswith(".turnlog-") or ".repair-" in name)
-
-
-def source_of(home: str | os.PathLike[str], name: str) -> Path:
-    """Return the path of the file *name* in *home*."""
-    return Path(os.path.abspath(home)).joinpath(*name.split("/"))

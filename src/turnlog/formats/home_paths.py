@@ -13,16 +13,14 @@ from binascii import crc32
 from functools import cache
 
 from turnlog.errors import NotFound
+from turnlog.formats import AGENT_HOMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-# Each agent's variable that names its home or homes, and its usual homes. The formats are not asked
-# for them: they take too long to import.
-_AGENT_HOMES = {"CLAUDE_CONFIG_DIR": ("~/.claude", "$XDG_CONFIG_HOME/claude")}
-HOME_VARIABLES = tuple(_AGENT_HOMES)
+HOME_VARIABLES = tuple(AGENT_HOMES)
 """The environment variables that say where agents keep their sessions."""
 
 _WITH_SESSIONS = ("projects", "sessions")
@@ -38,7 +36,7 @@ def home_paths(
     if named:
         return once(_named_home(os.fspath(name), environ) for name in named)
     candidates: list[str] = []
-    for variable, usual in _AGENT_HOMES.items():
+    for variable, usual in AGENT_HOMES.items():
         setting = environ.get(variable, "")
         # Set but absent means no homes: falling back to the user's own would mix two worlds.
         if setting.strip():
@@ -50,7 +48,7 @@ def home_paths(
 
 def usual_homes(environ: Mapping[str, str] = os.environ) -> list[str]:
     """List where agents keep their sessions by default, whether it exists or not."""
-    return [_usual_home(path, environ) for usual in _AGENT_HOMES.values() for path in usual]
+    return [_usual_home(path, environ) for usual in AGENT_HOMES.values() for path in usual]
 
 
 def configured_homes(environ: Mapping[str, str] = os.environ) -> list[str] | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 
 from turnlog.errors import InvalidId
+from turnlog.formats import FOLDERS
 from turnlog.formats.ids import (
     check_session_id,
     check_subagent_id,
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from turnlog.formats.homes import Home
 
 
-LayoutName: TypeAlias = Literal["claude", "dated", "flat"]
-"""The names of the formats: FORMATS in ``supported`` has them."""
+# A schema lists the names; a type checker accepts any, so that a format is added in one place.
+if TYPE_CHECKING:
+    LayoutName: TypeAlias = str
+else:
+    LayoutName = Literal[tuple(FOLDERS)]
 
 
 class LogFile(Struct, frozen=True):
@@ -62,6 +66,8 @@ Compression: TypeAlias = Literal["gz", "zst"]
 
 AGENT_PREFIX = "agent-"
 LOG_SUFFIX = ".jsonl"
+META = ".meta.json"
+"""The suffix of metadata next to a log."""
 
 RESERVED = frozenset({"history", "journal"})
 """Ids that no log may have: history.jsonl holds a home's prompts, journal.jsonl events of a
@@ -141,6 +147,11 @@ def subagent_log_near(main: str | os.PathLike[str], session_id: str, agent_id: s
     """Return the path of a subagent's log next to its session's main log, in any layout."""
     new_session_name(session_id)
     return path_beneath(Path(main).parent, session_id, "subagents", subagent_name(agent_id))
+
+
+def subagent_meta(log: Path) -> Path:
+    """Return the path of the metadata next to a subagent's log."""
+    return log.with_name(log.name.partition(".")[0] + META)
 
 
 def path_beneath(directory: str | os.PathLike[str], *parts: str) -> Path:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from turnlog.errors import UsageError
-from turnlog.formats.claude_code.format import CLAUDE_CODE
-from turnlog.formats.dated.format import DATED
-from turnlog.formats.flat.format import FLAT
+from turnlog.formats import FOLDERS
 from turnlog.formats.format import Format, Place
 from turnlog.formats.homes import Home, all_homes
 
 if TYPE_CHECKING:
     from turnlog.formats.walk import Item
 
-FORMATS: list[Format] = [CLAUDE_CODE, DATED, FLAT]
+FORMATS: list[Format] = [
+    import_module(f"turnlog.formats.{folder}.format").FORMAT for folder in FOLDERS.values()
+]
 
 
 def format_named(name: str) -> Format:

@@ -133,6 +133,35 @@ class DirectoryWalk:
             inner = (each for each in reversed(items) if each.kind == "directory")
             waiting.extend((each.path, each.real) for each in inner if not each.linked)
 
+    def matching(self, top: str, pattern: str, suffix: str = "") -> Iterator[tuple[str, Item]]:
+        """Return the name and entry of each file below *top* that matches *pattern*.
+
+        A "*" is a whole directory's name, or the beginning of a file's. The names of kept copies
+        also end in a *suffix*.
+        """
+        *parts, last = pattern.split("/")
+        found = [("", top)]
+        for part in parts:
+            if part != "*":
+                found = [(f"{name}{part}/", os.path.join(path, part)) for name, path in found]
+                continue
+            entered = [(name, self.enter(path)) for name, path in found]
+            found = [
+                (f"{name}{item.name}/", item.path)
+                for name, items in entered
+                for item in items
+                if item.kind == "directory"
+            ]
+        ending = last.removeprefix("*") + suffix
+        for name, path in found:
+            file = os.path.join(path, ending)
+            if last.startswith("*"):
+                items = [item for item in self.enter(path) if item.name.endswith(ending)]
+            else:
+                items = [Item(file, ending, "file", linked=False, real=file)]
+                items = items if os.path.isfile(file) else []
+            yield from ((name + item.name.removesuffix(suffix), item) for item in items)
+
 
 def _item(found: os.DirEntry[str], within: str) -> Item:
     """Return one entry; *within* is the real path of its directory, with a separator."""

@@ -13,8 +13,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from turnlog.formats import Home
+from turnlog.formats import FORMATS, Home
 from turnlog.formats.kept_copies import KEPT_SUFFIX, copy_roots, kept_place
+from turnlog.formats.walk import DirectoryWalk
 from turnlog.index.ids import BESIDE
 from turnlog.index.texts import Text, TextKind, leaves
 from turnlog.records.lenient_json import NotJson, loads
@@ -56,28 +57,16 @@ def _files_in(
     home: Home, place: Path, times: dict[str, int], *, suffix: str = ""
 ) -> Iterator[tuple[str, SideFile]]:
     """Yield the side files at *place*, which is laid out like *home*, with their names there."""
-
-    def files(name: str, ending: str) -> Iterator[tuple[str, Path, str]]:
-        for entry in _entries(place / name, times):
-            if entry.name.endswith(ending + suffix) and entry.is_file():
-                own = entry.name.removesuffix(suffix)
-                yield f"{name}/{own}", Path(entry.path), own.removesuffix(ending)
-
     with suppress(OSError):
         times[os.fspath(place)] = os.stat(place).st_mtime_ns
-    history = place / f"history.jsonl{suffix}"
-    if history.is_file():
-        yield "history.jsonl", SideFile(history, home, PROMPTS)
-    for name, path, _ in files("plans", ".md"):
-        yield name, SideFile(path, home, PLAN)
-    for name, path, stem in files("todos", ".json"):
-        session, _, subagent = stem.partition("-agent-")
-        if subagent:
-            yield name, SideFile(path, home, TODOS, session, subagent)
-    for folder in _entries(place / "tasks", times):
-        if folder.is_dir():
-            for name, path, _ in files(f"tasks/{folder.name}", ".json"):
-                yield name, SideFile(path, home, TASK, folder.name)
+    walk = DirectoryWalk(times=times)
+    for form in FORMATS:
+        for kind, pattern in form.text_files.items():
+            for name, item in walk.matching(str(place), pattern, suffix):
+                todos = form.todo_owners(name) if kind == TODOS else None
+                owners = [(form.owner_of(name), None)] if todos is None else todos
+                if owners and item.kind == "file":
+                    yield name, SideFile(Path(item.path), home, kind, *owners[0])
 
 
 def texts_of_side(kind: str, data: bytes) -> list[Text]:
@@ -126,13 +115,3 @@ def _text_of(value: Any) -> Any:
         wanted = ("content", "activeForm", "subject", "description", "todos")
         return [_text_of(value[key]) for key in wanted if key in value]
     return value
-
-
-def _entries(path: Path, times: dict[str, int]) -> list[os.DirEntry[str]]:
-    """List a directory, if it exists; store its mtime from before."""
-    try:
-        times[os.fspath(path)] = os.stat(path).st_mtime_ns
-        with os.scandir(path) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []

@@ -19,9 +19,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from turnlog.formats import FORMATS, Home, LogName, Problem, find_logs, read_name
+from turnlog.formats import FORMATS, Home, LogName, Problem, find_logs
 from turnlog.formats.home_files import (
     home_files,
+    log_beside,
     log_in,
     owner_of,
     project_directories,
@@ -33,7 +34,6 @@ from turnlog.keep.catalog import Catalogue
 from turnlog.sessions.owners import owner_in
 
 _ASIDE: Final = re.compile(r"\.(?:original|quarantine|replaced)-[0-9TZ.]+$|\.damaged-[0-9]+$")
-_META: Final = ".meta.json"
 
 
 class SessionFile(NamedTuple):
@@ -188,19 +188,12 @@ class SessionFileIndex:
 
     def _owner_by_records(self, tree: str, name: str, path: str) -> str | None:
         """Return the session of a subagent's log, or its metadata, next to the sessions."""
-        directory, _, last = name.rpartition("/")
-        depth = int(name.partition("/")[0] in project_directories())
-        if not last.startswith("agent-") or directory.count("/") != depth:
+        log = log_beside(name)
+        if log is None or not path:
             return None
-        if last.endswith(_META):
-            log = f"{last.removesuffix(_META)}.jsonl"
-            path = os.path.join(
-                os.path.dirname(path), log + (KEPT_SUFFIX if tree == "kept" else "")
-            )
-            name = f"{directory}/{log}" if directory else log
-        log_name = read_name(name.rpartition("/")[2])
-        if log_name is None or log_name.kind != "subagent" or not path:
-            return None
+        if log != name:
+            suffix = KEPT_SUFFIX if tree == "kept" else ""
+            path = os.path.join(os.path.dirname(path), log.rpartition("/")[2] + suffix)
         if (tree, path) not in self._owners:
             self._owners[tree, path] = owner_in(Path(path))
         return self._owners[tree, path]

@@ -26,9 +26,10 @@ from msgspec import Struct, field, structs
 
 from turnlog.errors import BrokenCopy, LogError, NotFound, TurnlogError
 from turnlog.formats import Home, Problem, is_session_id
-from turnlog.formats.flat.format import COMPRESSED, META, is_flat_archive
+from turnlog.formats.flat.format import COMPRESSED, is_flat_archive
 from turnlog.formats.flat.meta import Meta, read_meta
 from turnlog.formats.home_files import HomeFile, home_files, is_in_registry, log_in, owner_of
+from turnlog.formats.log_file import META
 from turnlog.keep.catalog import Catalogue, KeptFile, lock_mirror
 from turnlog.keep.copies.reader import (
     Copy,

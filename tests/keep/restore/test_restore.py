@@ -42,16 +42,12 @@ from turnlog.errors import (
     WriteFailed,
 )
 from turnlog.formats import Home, hash_of, key_of
+from turnlog.formats.home_files import is_home_file
 from turnlog.keep.catalog import CATALOGUE, Catalogue
 from turnlog.keep.copies import reader
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.restore import restore_files
-from turnlog.keep.restore.restorable import (
-    all_mirrors,
-    find_restorable,
-    generations_of,
-    is_home_file,
-)
+from turnlog.keep.restore.restorable import all_mirrors, find_restorable, generations_of
 from turnlog.keep.restore.restore import (
     Refused,
     RestoreOutcome,

@@ -15,7 +15,6 @@ from turnlog.sessions.side_files.todos import (
     LIMIT,
     Todo,
     all_todos,
-    orphans,
     replace_todos,
     sessions_with_tasks,
     tasks_of,
@@ -111,7 +110,7 @@ def test_orphans_are_lists_whose_session_or_agent_has_no_log(home):
     for subagent in (ID, "a1", "old", "gone"):
         write(home, f"todos/{ID}-agent-{subagent}.json", [todo("x")])
     write(home, f"todos/{OTHER}-agent-{OTHER}.json", [todo("x")])
-    found = {(each.session_id, each.agent_id): each.lost for each in orphans(home)}
+    found = {(each.session_id, each.agent_id): each.lost for each in all_todos(home) if each.lost}
     assert found == {(ID, "gone"): "subagent", (OTHER, OTHER): "session"}
     assert len(all_todos(home)) == 5
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Literal
 
 from msgspec import Struct
 
 from turnlog.api.homes import Home, UnreadFile, find_homes, unread_files
 from turnlog.errors import TurnlogError
 from turnlog.formats.kept_copies import kept_place
-from turnlog.formats.settings_changes import Deed, Remove, Run, Step, Write, carry_out
+from turnlog.formats.settings_changes import Deed, Kind, Remove, Run, State, Step, Write, carry_out
 from turnlog.formats.supported import ended_session
 from turnlog.keep.copies.keep import KeepRun
 from turnlog.keep.copies.keep import keep as _keep
@@ -139,9 +138,9 @@ def unkept(names: Sequence[str], within_days: int) -> Unkept:
 class StepRow(Struct, kw_only=True):
     """One place that runs, or should run, `turnlog keep`."""
 
-    kind: Literal["claude", "systemd", "launchd", "cron", "none"]
+    kind: Kind
     place: str
-    state: Literal["installed", "outdated", "missing", "refused"]
+    state: State
     """The state before the change."""
     command: str
     """The command that runs from there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from msgspec import Struct, field
 from turnlog.api.homes import Home, UnreadFile, all_homes, unread_files
 from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.errors import StorageFull, TurnlogError, UsageError
+from turnlog.formats.home_files import log_in
 from turnlog.keep.archive.archive import Archived, Unarchived
 from turnlog.keep.catalog import kept_homes
 from turnlog.keep.restore.restorable import (
@@ -73,6 +75,7 @@ __all__ = [
     "list_restorable",
     "restore_kept",
     "restore_session",
+    "resume_command",
     "unarchive_sessions",
     "verify",
 ]
@@ -332,6 +335,21 @@ def restore_session(
     if to is None and project is None and generation is None:
         note_restored(done)
     return done[0]
+
+
+def resume_command(restored: Restored, *, with_home: bool) -> str | None:
+    """Return the shell command that continues a restored session in its agent, or None.
+
+    *with_home* tells the agent to which home it was restored.
+    """
+    if restored.path is None:
+        return None
+    log = log_in(os.path.relpath(restored.path, restored.home).replace(os.sep, "/"))
+    command = log[0].resume_command(restored.session) if log is not None else None
+    if log is None or log[1].compression is not None or command is None:
+        return None
+    home = f"{log[0].home_variable}={shlex.quote(restored.home)} " if with_home else ""
+    return home + shlex.join(command)
 
 
 def list_restorable(selection: KeptSelection) -> RestorableDocument:

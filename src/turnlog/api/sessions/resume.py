@@ -14,8 +14,7 @@ from msgspec import Struct
 from turnlog.api.homes import Home
 from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.catalog.recent import RecentSession, RecentSessions, recent_sessions
-from turnlog.formats import Format
-from turnlog.formats.claude_code.format import CLAUDE_CODE
+from turnlog.formats import FORMATS, Format
 from turnlog.records.record import Linked
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import read_head_tail
@@ -146,8 +145,8 @@ def _quoted(directory: str) -> str:
 
 
 def _agents_format(session: Session) -> Format:
-    """Return the format to resume in: the session's, or Claude Code's, to which it is converted."""
-    return session.format if session.format.agent is not None else CLAUDE_CODE
+    """Return the format to resume in: the session's, or the first agent's, if it has no agent."""
+    return next(each for each in (session.format, *FORMATS) if each.agent is not None)
 
 
 def _expected(form: Format, session_id: str, directory: str) -> str | None:

@@ -14,7 +14,7 @@ from turnlog.api.arguments import resolve_session_id
 from turnlog.api.homes import Home, Problem
 from turnlog.api.sessions.lists import sessions_in
 from turnlog.errors import NotFound, UsageError
-from turnlog.formats import side_files
+from turnlog.formats.home_files import file_history
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.dates import is_between
 from turnlog.sessions.owners import find_any_session
@@ -564,17 +564,8 @@ def file_bytes(
 
 def with_kept_files(traces: FileTraces, home: str, session_id: str) -> SessionFiles:
     """Return the files in *traces* with the versions that were kept of them, in any layout."""
-    place = Home(Path(home))
-    beside = place.path.parent if place.path.name == "sessions" else place.path
-    directories = (side_files(place, session_id).file_history, beside / "snapshots" / session_id)
     problems: list[Problem] = []
-    walk = DirectoryWalk(problems)
-    items = [
-        item
-        for directory in directories
-        if directory is not None and directory.is_dir()
-        for item in walk.enter(str(directory))
-    ]
+    items = list(file_history(Home(Path(home)), session_id, DirectoryWalk(problems)))
     return SessionFiles(traces, items, problems)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from turnlog.api.homes import Home, LayoutName, turnlog_home
 from turnlog.api.store import Store, open_store
 from turnlog.errors import NotFound
+from turnlog.formats import format_named
 from turnlog.sessions.convert.convert import DialectChoice, convert
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.fork import fork, thread_to
@@ -19,7 +19,6 @@ __all__ = [
     "ConvertDocument",
     "DialectChoice",
     "ForkDocument",
-    "Forked",
     "LabelsDocument",
     "convert_session",
     "fork_session",
@@ -67,13 +66,6 @@ class ForkDocument(Struct, kw_only=True):
     records: int
 
 
-class Forked(NamedTuple):
-    """A new session, and the dialect that its log is written in."""
-
-    document: ForkDocument
-    dialect: str
-
-
 def fork_session(
     homes: Sequence[Home],
     name: str,
@@ -81,18 +73,22 @@ def fork_session(
     at: str | None = None,
     into: str | os.PathLike[str] | None = None,
     layout: LayoutName | None = None,
-) -> Forked:
-    """Copy a session up to the record *at* into a new session of the home *into*."""
+) -> tuple[ForkDocument, list[str] | None]:
+    """Copy a session up to the record *at* into a new session of the home *into*.
+
+    Also return the command with which its agent continues it, or None.
+    """
     session = Session.find(homes, name)
     thread_to(session, at)  # Raises if there is no such record, before anything is written.
     store = open_store(into)
     project = session.summary.cwd or "."
-    with store.create(project=project, layout=layout or session.layout) as writer:
+    form = format_named(layout or session.layout)
+    with store.create(project=project, layout=form.name) as writer:
         records = fork(session, writer, at)
     document = ForkDocument(
         id=writer.session_id, path=str(writer.path), forked_from=session.id, records=records
     )
-    return Forked(document, writer.dialect)
+    return document, form.resume_command(document.id)
 
 
 class ConvertDocument(Struct, kw_only=True):

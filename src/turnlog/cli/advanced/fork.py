@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -47,7 +48,7 @@ def command(
     from turnlog.api.homes import all_homes
     from turnlog.api.sessions.writing import fork_session
 
-    document, dialect = fork_session(all_homes(homes), name, at=at, into=into, layout=layout)
+    document, command = fork_session(all_homes(homes), name, at=at, into=into, layout=layout)
     if as_json:
         show_json(document)
         return 0
@@ -56,6 +57,6 @@ def command(
     out = console()
     out.print(f"[green]✓[/] {safe(document.id)} with {counted(document.records, 'record')}")
     out.print(f"  {short_path(document.path)}", soft_wrap=True)
-    if into is not None and dialect == "claude":
-        out.print(f"[dim]hint: to resume: claude --resume {safe(document.id)}[/]")
+    if into is not None and command is not None:
+        out.print(f"[dim]hint: to resume: {safe(shlex.join(command))}[/]")
     return 0

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _HOOK_LIMIT_BYTES = 1024 * 1024
 _SHOWN = 5
 _LABEL = 12
+_BY_HOOK = "at the end of each session"
 _SCHEDULES = {
-    "claude": "at the end of each session",
     "systemd": "every hour, by systemd",
     "launchd": "every hour, by launchd",
     "cron": "every hour, by cron",
@@ -353,7 +353,7 @@ def _show_steps(out: Console, steps: list[Step], unchanged: str) -> None:
         mark = "[red]✗[/]" if step.state == "refused" else "[bold]•[/]" if step.deeds else "✓"
         state = "" if step.deeds or step.state == "refused" else f"{unchanged}, "
         where = "" if step.kind == "none" else f" [dim]({state}{place})[/]"
-        schedule = _SCHEDULES[step.kind]
+        schedule = _SCHEDULES.get(step.kind, _BY_HOOK)
         title = schedule[0].upper() + schedule[1:]
         out.print(f"{mark} [bold]{title}[/]{where}", soft_wrap=True)
         if step.reason:
@@ -507,7 +507,7 @@ def _installed_lines(status: KeepStatus) -> list[str]:
 def _installed_line(installed: Installed) -> str:
     from turnlog.cli.terminal.console import safe, short_path
 
-    schedule, place = _SCHEDULES[installed.kind], installed.place
+    schedule, place = _SCHEDULES.get(installed.kind, _BY_HOOK), installed.place
     place = short_path(place) if place.startswith("/") else safe(place)
     notes = "".join(f" [yellow]({safe(note)})[/]" for note in installed.notes)
     if installed.state == "installed":

@@ -21,6 +21,7 @@ from turnlog.api.keep.restore import (
     find_kept,
     list_restorable,
     restore_kept,
+    resume_command,
 )
 from turnlog.cli.hints import hint_of
 from turnlog.cli.options import (
@@ -296,17 +297,14 @@ def _show_totals(out: Console, document: RestoreDocument) -> None:
 
 
 def _show_resume_command(out: Console, row: Restored, to: str | None) -> None:
-    project = row.project
-    if row.path is None or row.path.endswith((".gz", ".zst")) or project is None:
-        return
-    if os.sep + "projects" + os.sep not in row.path:
+    project, command = row.project, resume_command(row, with_home=to is not None)
+    if project is None or command is None:
         return
     if not os.path.isdir(project):
         out.print(f"    its project directory does not exist: {short_path(project)}")
         out.print("    [dim]hint: --project DIR restores it into another directory[/]")
         return
-    home = f"CLAUDE_CONFIG_DIR={shlex.quote(row.home)} " if to is not None else ""
-    line = f"cd {shlex.quote(project)} && {home}claude --resume {row.session}"
+    line = f"cd {shlex.quote(project)} && {command}"
     out.print(f"    to resume: [bold]{safe(line)}[/]", soft_wrap=True)
 
 

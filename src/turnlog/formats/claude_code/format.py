@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from turnlog.formats.claude_code.paths import claude_log, key_of, same_project_key
-from turnlog.formats.format import HOME, CleanupPeriod, LogPerSession, Place, ProcessFile, SideFiles
+from turnlog.formats.claude_code.paths import claude_log, key_of, project_key, same_project_key
+from turnlog.formats.format import HOME, CleanupPeriod, LogPerSession, Place, ProcessFile
 from turnlog.formats.homes import Home
-from turnlog.formats.ids import is_session_id
-from turnlog.formats.log_file import AGENT_PREFIX, LogFile
+from turnlog.formats.ids import is_session_id, is_subagent_id, is_uuid
+from turnlog.formats.log_file import LogFile
 
 if TYPE_CHECKING:
     from turnlog.formats.settings_changes import Step
@@ -42,11 +42,18 @@ class ClaudeCode(LogPerSession):
     dialect = "claude"
     agent = "Claude Code"
     program: ClassVar[str] = "claude"
+    home_variable: ClassVar[str] = "CLAUDE_CONFIG_DIR"
     session_directories = ("file-history", "image-cache", "session-env", "tasks")
     side_directories = frozenset({"todos", *session_directories})
     kept_directories = frozenset({"paste-cache", "plans", "projects", *side_directories})
     project_directory = "projects"
     kept_files = frozenset({"history.jsonl"})
+    text_files: ClassVar[Mapping[str, str]] = {
+        "prompts": "history.jsonl",
+        "plan": "plans/*.md",
+        "todos": "todos/*.json",
+        "task": "tasks/*/*.json",
+    }
     program_files = frozenset(
         {
             "CLAUDE.md", "agents", "cache", "commands", "config.json", "debug", "ide", "plugins",
@@ -71,6 +78,17 @@ class ClaudeCode(LogPerSession):
             return {name: self.session_place(name, key) for name in names if is_session_id(name)}
         return super().places(place, items)
 
+    def accepts_id(self, session_id: str) -> bool:
+        return is_uuid(session_id)
+
+    def project_name(self, directory: str, *, is_here: bool = True) -> str:
+        if is_here:
+            return project_key(directory)
+        return key_of(unicodedata.normalize("NFC", directory))
+
+    def is_project_name(self, name: str, directory: str) -> bool:
+        return same_project_key(name, self.project_name(directory, is_here=False))
+
     def new_log(
         self, root: str | os.PathLike[str], project: str | os.PathLike[str], session_id: str
     ) -> Path:
@@ -84,38 +102,31 @@ class ClaudeCode(LogPerSession):
             return self.owner_beneath(rest.partition("/")[2])
         owner = None
         if top == "todos":
-            owner = _owner_of_todos(rest)
+            owners = self.todo_owners(name)
+            is_sure = rest.count(_SEPARATOR) == 1
+            owner = next((each for each, agent in owners if is_sure or each == agent), None)
         elif top in self.session_directories and "/" in rest:
             owner = rest.partition("/")[0]
         return owner if owner is not None and is_session_id(owner) else None
 
-    def add_side_files(self, found: SideFiles, home: Home, walk: DirectoryWalk) -> None:
-        session_id = found.session_id
-        for directory in _session_directories(home, session_id, walk):
-            results = walk.files_beneath(os.path.join(directory, "tool-results"))
-            found.tool_results += tuple(Path(item.path) for item in results)
-            found.subagent_metas += tuple(
-                Path(item.path)
-                for item in walk.files_beneath(os.path.join(directory, "subagents"))
-                if item.name.startswith(AGENT_PREFIX) and item.name.endswith(".meta.json")
-            )
-        found.todos += tuple(
-            Path(item.path)
-            for item in walk.enter(str(home.path / "todos"))
-            if item.kind == "file" and _is_todos_of(session_id, item.name)
-        )
-        found.tasks = _directory(home.path / "tasks" / session_id)
-        found.file_history = _directory(home.path / "file-history" / session_id)
-        found.session_env = _directory(home.path / "session-env" / session_id)
+    def todo_owners(self, name: str) -> list[tuple[str, str]]:
+        stem, suffix = os.path.splitext(name.partition("/")[2])
+        if suffix != ".json":
+            return []
+        cuts = (at for at in range(len(stem)) if stem.startswith(_SEPARATOR, at))
+        pairs = ((stem[:at], stem[at + len(_SEPARATOR) :]) for at in cuts)
+        # "a-agent-b-agent-c" may be subagent c of a session called "a-agent-b". The main agent has
+        # the session's id, which may itself contain the separator.
+        return [
+            (session, agent)
+            for session, agent in pairs
+            if is_session_id(session)
+            and is_subagent_id(agent)
+            and (_SEPARATOR not in agent or agent == session)
+        ]
 
-    def plans(self, home: Home, walk: DirectoryWalk) -> Sequence[Path]:
-        items = walk.enter(str(home.path / "plans"))
-        files = (item for item in items if item.kind == "file" and item.name.endswith(".md"))
-        return [Path(item.path) for item in files]
-
-    def history_log(self, home: Home) -> Path | None:
-        path = home.path / "history.jsonl"
-        return path if os.path.isfile(path) else None
+    def file_history(self, home: Home, session_id: str) -> Path | None:
+        return home.path / "file-history" / session_id
 
     # -- the program
 
@@ -176,12 +187,11 @@ class ClaudeCode(LogPerSession):
 
     def own_home(self) -> str:
         # Unlike turnlog, it reads a list of homes as one name.
-        setting = os.environ.get("CLAUDE_CONFIG_DIR", "")
+        setting = os.environ.get(self.home_variable, "")
         return unicodedata.normalize("NFC", setting) if setting else os.path.expanduser("~/.claude")
 
     def is_filed_under(self, log: LogFile, directory: str) -> bool:
-        key = key_of(unicodedata.normalize("NFC", directory))
-        return log.project_key is None or same_project_key(key, log.project_key)
+        return log.project_key is None or self.is_project_name(log.project_key, directory)
 
     def is_found_at(self, path: Path, expected: Path | None) -> bool:
         # Long keys end in a hash that builds make differently; Claude Code looks for both.
@@ -196,7 +206,7 @@ class ClaudeCode(LogPerSession):
         return [self.program, "--resume", session_id]
 
 
-CLAUDE_CODE = ClaudeCode()
+FORMAT = ClaudeCode()
 
 
 def _has_settings(home: Home) -> bool:
@@ -230,36 +240,3 @@ def _instant(value: Any) -> datetime | None:
         return datetime.fromtimestamp(value / 1000, UTC)
     except (OverflowError, ValueError, OSError):
         return None
-
-
-def _is_todos_of(session_id: str, name: str) -> bool:
-    prefix, agent_id = session_id + _SEPARATOR, name.removesuffix(".json")
-    if agent_id == name or not name.startswith(prefix):
-        return False
-    agent_id = agent_id.removeprefix(prefix)
-    # "a-agent-b-agent-c" may be subagent c of a session called "a-agent-b", so it is skipped.
-    # The main agent has the session's id, which may itself contain the separator.
-    return bool(agent_id) and (_SEPARATOR not in agent_id or agent_id == session_id)
-
-
-def _owner_of_todos(name: str) -> str | None:
-    stem = name.removesuffix(".json")
-    half = (len(stem) - len(_SEPARATOR)) // 2
-    if stem == name or "/" in name:
-        return None
-    if stem == stem[:half] + _SEPARATOR + stem[:half]:
-        return stem[:half]
-    session_id, separator, agent_id = stem.partition(_SEPARATOR)
-    return session_id if separator and agent_id and _SEPARATOR not in agent_id else None
-
-
-def _session_directories(home: Home, session_id: str, walk: DirectoryWalk) -> Iterator[str]:
-    """Yield the possible directories of the session: one in each project."""
-    yield str(home.path / session_id)  # A copied project directory used as a home.
-    for item in walk.enter(str(home.path / "projects")):
-        if item.kind == "directory" and not item.name.startswith("."):
-            yield os.path.join(item.path, session_id)
-
-
-def _directory(path: Path) -> Path | None:
-    return path if os.path.isdir(path) else None

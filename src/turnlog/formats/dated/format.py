@@ -46,13 +46,16 @@ class Dated(Format):
         parsed = read_name(name)
         return parsed if parsed is not None and parsed.kind == "day" else None
 
+    def project_name(self, directory: str, *, is_here: bool = True) -> str:
+        return project_hash(directory) if is_here else hash_of(directory)
+
     def day_log(
         self, root: str | os.PathLike[str], project: str | os.PathLike[str], day: dt.date
     ) -> Path:
         return dated_log(root, project, day)
 
 
-DATED = Dated()
+FORMAT = Dated()
 
 
 def dated_log(

@@ -15,15 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnlog.formats.format import HOME, LogPerSession, Place, SideFiles
+from turnlog.formats.format import HOME, LogPerSession, Place
 from turnlog.formats.homes import Home
 from turnlog.formats.ids import is_session_id, is_uuid
-from turnlog.formats.log_file import new_session_name, path_beneath, read_name
+from turnlog.formats.log_file import META, new_session_name, path_beneath, read_name, session_name
 
 if TYPE_CHECKING:
-    from turnlog.formats.walk import DirectoryWalk, Item
+    from turnlog.formats.walk import Item
 
-META = ".meta.json"
 INDEX = "index.json"
 COMPRESSED = "compressed"
 _SESSIONS, _STORE = "sessions", "store"
@@ -56,6 +55,10 @@ class Flat(LogPerSession):
             return {name: self.session_place(name) for name in names if is_session_id(name)}
         return super().places(place, items)
 
+    def accepts_id(self, session_id: str) -> bool:
+        log = read_name(session_name(session_id))
+        return log is not None and log.kind == "session"
+
     def new_log(
         self, root: str | os.PathLike[str], project: str | os.PathLike[str], session_id: str
     ) -> Path:
@@ -80,13 +83,12 @@ class Flat(LogPerSession):
             )
         ]
 
-    def add_side_files(self, found: SideFiles, home: Home, walk: DirectoryWalk) -> None:
-        name = found.session_id + META
-        paths = (home.path / "sessions" / name, home.path / name)
-        found.metas += tuple(path for path in paths if path.is_file())
+    def file_history(self, home: Home, session_id: str) -> Path | None:
+        root = home.path.parent if home.path.name == _SESSIONS else home.path
+        return root / "snapshots" / session_id
 
 
-FLAT = Flat()
+FORMAT = Flat()
 
 
 def _ids(items: Iterable[Item]) -> set[str]:

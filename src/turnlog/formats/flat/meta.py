@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from turnlog.errors import NotFound
 from turnlog.formats import Problem, flat_archive, flat_log, looks_like_log, read_name
 from turnlog.formats.flat.files import Fields, read_object
-from turnlog.formats.log_file import session_name
+from turnlog.formats.log_file import META, session_name
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.damage import Reason
 from turnlog.records.dates import instant, iso
@@ -40,7 +40,6 @@ from turnlog.storage.atomic_files import Unreadable
 from turnlog.storage.reader import Placed, Reader, read_log
 from turnlog.storage.sources import open_error
 
-META: Final = ".meta.json"
 _ENDS: Final = (".gz", ".zst")
 
 

@@ -26,17 +26,7 @@ from msgspec.structs import replace
 
 from turnlog.errors import LogError, NotFound, TurnlogError
 from turnlog.formats import Problem, flat_index, flat_log, flat_meta
-from turnlog.formats.flat.files import (
-    DamagedFile,
-    Fields,
-    JsonFile,
-    hold,
-    is_missing,
-    read_object,
-    refusal,
-    set_aside,
-    write_object,
-)
+from turnlog.formats.flat import files
 from turnlog.formats.flat.meta import (
     FlatLog,
     LiveMeta,
@@ -75,7 +65,7 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
     title: str | None = None
     message_count: int = 0
     is_archived: bool = False
-    more: Fields = field(default_factory=dict)
+    more: files.Fields = field(default_factory=dict)
     """Unknown keys, and known ones with an invalid value."""
 
 
@@ -84,7 +74,7 @@ class Registry(Struct, frozen=True, kw_only=True):
 
     entries: tuple[RegistryEntry, ...] = ()
     problem: str | None = None
-    more: Fields = field(default_factory=dict)
+    more: files.Fields = field(default_factory=dict)
 
     @property
     def listed(self) -> tuple[RegistryEntry, ...]:
@@ -104,7 +94,7 @@ def write_meta(
     *live* is the metadata read from the log, if that may lack the marks of its writers.
     """
     where = flat_meta(directory, meta.session_id).parent
-    with hold(where, lock_timeout):
+    with files.hold(where, lock_timeout):
         _put_meta(where, meta, live=live)
 
 
@@ -130,7 +120,7 @@ def update_registry(
     """Add *entry* to the registry, replacing its session's previous one."""
     new = entry_of(entry) if isinstance(entry, Meta) else entry
     where = flat_meta(directory, new.id).parent
-    with hold(where, lock_timeout):
+    with files.hold(where, lock_timeout):
         index, found = _load_index(where)
         entries = known = {each.id: each for each in index.entries}
         if found is None:
@@ -164,12 +154,12 @@ def forget(
     A damaged registry is left alone: the next change rebuilds it.
     """
     where = flat_meta(directory, session_id).parent
-    with hold(where, lock_timeout):
-        found = read_object(flat_index(where))
+    with files.hold(where, lock_timeout):
+        found = files.read_object(flat_index(where))
         index = index_from(found)
         left = [entry for entry in index.entries if entry.id != session_id]
         is_there = len(left) < len(index.entries)
-        if is_there and index.problem is None and isinstance(found, JsonFile):
+        if is_there and index.problem is None and isinstance(found, files.JsonFile):
             _put_index(where, left, index, found)
     return is_there
 
@@ -225,7 +215,7 @@ class _Reindexing:
         for session_id in sorted(sessions_in(self._directory, self._problems)):
             live = LiveMeta(self._directory, session_id)
             if self._refresh(live):
-                with hold(self._directory, self._timeout):
+                with files.hold(self._directory, self._timeout):
                     self._write(live)
 
     def finish(self, *, insist: bool = False) -> bool:
@@ -234,7 +224,7 @@ class _Reindexing:
         With *insist*, they are read under the lock, however long they are.
         """
         waiting: list[LiveMeta] = []
-        with hold(self._directory, self._timeout):
+        with files.hold(self._directory, self._timeout):
             problems: Problems = []
             found = sessions_in(self._directory, problems)
             is_whole = not any(isinstance(each, UnreadablePlace) for each in problems)
@@ -332,47 +322,47 @@ def _put_meta(
 ) -> tuple[Meta, bool]:
     """Write *meta*, completed from its file; return whether the file changed."""
     path = flat_meta(directory, meta.session_id)
-    found = _to_change(path, read_object(path), problems)
+    found = _to_change(path, files.read_object(path), problems)
     old = meta_from(found.fields, meta.session_id) if found else None
     if meta.last_active_at is None:
         meta = replace(meta, last_active_at=_changed_at(directory, meta.session_id))
     complete = completed(meta, old, is_marked=live.is_marked if live else True)
     if complete.created_at is None:
         complete = replace(complete, created_at=complete.last_active_at)
-    return complete, write_object(path, fields_of(complete), found.data if found else None)
+    return complete, files.write_object(path, fields_of(complete), found.data if found else None)
 
 
 def _load_index(
     directory: Path, problems: Problems | None = None
-) -> tuple[Registry, JsonFile | None]:
+) -> tuple[Registry, files.JsonFile | None]:
     """Read the registry for a change. A damaged one is renamed, and its valid part returned."""
     path = flat_index(directory)
-    found = read_object(path)
+    found = files.read_object(path)
     index = index_from(found)
-    if isinstance(found, JsonFile) and index.problem:
-        found = DamagedFile(index.problem)
+    if isinstance(found, files.JsonFile) and index.problem:
+        found = files.DamagedFile(index.problem)
     return index, _to_change(path, found, problems)
 
 
 def _put_index(
-    directory: Path, entries: Iterable[RegistryEntry], index: Registry, found: JsonFile | None
+    directory: Path, entries: Iterable[RegistryEntry], index: Registry, found: files.JsonFile | None
 ) -> None:
     fields = index_fields(entries, index.more)
-    write_object(flat_index(directory), fields, found.data if found else None)
+    files.write_object(flat_index(directory), fields, found.data if found else None)
 
 
 def _to_change(
-    path: Path, found: JsonFile | Unreadable, problems: Problems | None
-) -> JsonFile | None:
+    path: Path, found: files.JsonFile | Unreadable, problems: Problems | None
+) -> files.JsonFile | None:
     """Return the content of a file that is about to be replaced, if it is valid."""
-    if isinstance(found, JsonFile):
+    if isinstance(found, files.JsonFile):
         return found
-    if isinstance(found, DamagedFile):
-        aside = set_aside(path)
+    if isinstance(found, files.DamagedFile):
+        aside = files.set_aside(path)
         if problems is not None:
             problems.append(Problem(path, f"{found.reason}; kept as {aside.name}"))
-    elif not is_missing(found):
-        raise refusal(path, found.reason)
+    elif not files.is_missing(found):
+        raise files.refusal(path, found.reason)
     return None
 
 
@@ -436,10 +426,10 @@ def entry_of(meta: Meta) -> RegistryEntry:
 
 def read_index(directory: str | os.PathLike[str]) -> Registry:
     """Read the registry of the flat store at *directory*; what cannot be read is a problem."""
-    return index_from(read_object(flat_index(directory)))
+    return index_from(files.read_object(flat_index(directory)))
 
 
-def index_from(found: JsonFile | Unreadable) -> Registry:
+def index_from(found: files.JsonFile | Unreadable) -> Registry:
     """Return the registry in the object read from its file."""
     if isinstance(found, Unreadable):
         return Registry(problem=found.reason)
@@ -458,7 +448,7 @@ def index_from(found: JsonFile | Unreadable) -> Registry:
     return Registry(entries=_sorted(entries.values()), problem=problem, more=found.fields)
 
 
-def index_fields(entries: Iterable[RegistryEntry], more: Fields) -> Fields:
+def index_fields(entries: Iterable[RegistryEntry], more: files.Fields) -> files.Fields:
     """Return a registry as JSON fields; *more* is the rest of the file."""
     sessions = {"sessions": [_wire(entry) for entry in _sorted(entries)]}
     # Existing keys keep their position.
@@ -479,8 +469,8 @@ def _recency(entry: RegistryEntry) -> tuple[bool, datetime]:
     return True, at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
-def _wire(entry: RegistryEntry) -> Fields:
-    fields: Fields = {}
+def _wire(entry: RegistryEntry) -> files.Fields:
+    fields: files.Fields = {}
     for key, (name, _) in _FIELDS.items():
         value = getattr(entry, name)
         value = iso(value) if isinstance(value, datetime) else value
@@ -491,6 +481,6 @@ def _wire(entry: RegistryEntry) -> Fields:
     return fields | unknown_keys(entry)
 
 
-def unknown_keys(entry: RegistryEntry) -> Fields:
+def unknown_keys(entry: RegistryEntry) -> files.Fields:
     """Return the keys of *entry* that only another program knows."""
     return {key: value for key, value in entry.more.items() if key not in _FIELDS}

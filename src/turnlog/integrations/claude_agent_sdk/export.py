@@ -25,9 +25,9 @@ from anyio import to_thread
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound, TurnlogError, UsageError
+from turnlog.formats.log_file import META
 from turnlog.integrations.claude_agent_sdk.entries import Difference, Entry, SeenRecords
 from turnlog.integrations.claude_agent_sdk.importer import (
-    META,
     NO_LOGS_IN,
     check_home,
     check_store,

@@ -28,6 +28,7 @@ from turnlog.formats import (
     project_key,
     same_project_key,
 )
+from turnlog.formats.log_file import META
 from turnlog.formats.walk import DirectoryWalk, Item
 from turnlog.integrations.claude_agent_sdk.entries import Difference, SeenRecords
 from turnlog.integrations.claude_agent_sdk.keys import LOG, OPAQUE, subpath_of
@@ -267,8 +268,6 @@ def _unsendable(item: Placed, why: str) -> Damage:
     return damage_at(raw, Reason.NOT_JSON, offset=item.offset, line=item.line, detail=why)
 
 
-META: Final = ".meta.json"
-"""Suffix of the metadata file next to a subagent log."""
 _KEPT: Final = ".zst"
 NO_LOGS_IN: Final = frozenset({OPAQUE, "blobs", "tool-results"})
 """Directories of a session that do not contain logs under their own names."""

@@ -386,7 +386,7 @@ def _begin_todos(project: Project, session_id: str, agent: str) -> None:
     """Create an empty todo list for a subagent, unless it has one."""
     path = todo_file(project.home, session_id, agent)
     try:
-        put(project.home.path, ("todos", path.name), [b"[]"], overwrite=False)
+        put(project.home.path, path.parts[-2:], [b"[]"], overwrite=False)
     except FileExistsError:
         pass
     except OSError as error:

@@ -24,14 +24,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnlog.errors import (
-    BrokenCopy,
-    LogError,
-    NotALog,
-    NotFound,
-    UsageError,
-    WriteFailed,
-)
+from turnlog import errors
 from turnlog.formats import Home, LayoutName, LogFile
 from turnlog.formats.flat.format import is_flat_archive
 from turnlog.formats.home_files import is_in_registry
@@ -113,7 +106,7 @@ def archive(session: Session, *, remove: bool | None = None) -> Archived:
     if not log.format.has_registry or log.is_kept:
         return _archive_by_copies(session, log, remove=bool(remove))
     if remove is False:
-        raise UsageError(
+        raise errors.UsageError(
             "in a flat store the archive replaces the log",
             hint="keep a copy, which leaves the log as it is",
             code="unarchivable",
@@ -305,13 +298,13 @@ class KeptArchiver:
         own = [log for log in session.logs if log.kind == "session" and not log.is_kept]
         mains = sorted({str(log.path) for log in own if log.home == self._home})
         if len(mains) > 1:
-            raise UsageError(
+            raise errors.UsageError(
                 f"session {session.id} is in several places: {', '.join(mains)}",
                 hint="remove the copies that you do not want first",
             )
         for log in session.main_logs:
             if log.compression is not None and not log.is_kept:
-                raise UsageError(
+                raise errors.UsageError(
                     f"{log.path} is compressed already",
                     hint="unarchive it, then archive it again",
                     code="archived-otherwise",
@@ -319,7 +312,7 @@ class KeptArchiver:
                 )
         left = self._belongings.left_alone(session.id)
         if left:
-            raise NotALog(
+            raise errors.NotALog(
                 f"{left[0].path} cannot be removed: {left[0].reason}",
                 path=left[0].path,
                 hint="without its removal the session can be archived all the same",
@@ -332,16 +325,16 @@ class KeptArchiver:
         catalogue = Catalogue.load(self._place)
         files = self.files_in_home
         proofs: dict[str, Comparison] = {}
-        doubts: dict[str, BrokenCopy] = {}
+        doubts: dict[str, errors.BrokenCopy] = {}
         for file in files:
             try:
                 proof = compare_kept(file, self._home, catalogue)
-            except BrokenCopy as error:
+            except errors.BrokenCopy as error:
                 doubts[file.name] = error
                 continue
             if proof is None:
                 reasons = (each.reason for each in kept.problems if str(each.path) == file.path)
-                raise WriteFailed(
+                raise errors.WriteFailed(
                     f"no copy of {file.path} could be made: {next(reasons, 'it is new')}",
                     path=file.path,
                     hint="try again; nothing was removed",
@@ -367,10 +360,10 @@ class KeptArchiver:
     def _remove_original(self, file: SessionFile, proof: Comparison) -> None:
         try:
             remove_compared(Spot(self._root, file.name), proof)
-        except LogError:
+        except errors.LogError:
             raise
         except OSError as error:
-            raise WriteFailed(
+            raise errors.WriteFailed(
                 f"{file.path} cannot be removed: {(error.strerror or str(error)).lower()}",
                 path=file.path,
                 hint="the session is archived; archive it again to remove what is left",
@@ -412,7 +405,7 @@ def own_bytes(session: Session) -> int:
     try:
         return 0 if log.is_kept else os.stat(log.path).st_size
     except FileNotFoundError:
-        raise NotFound(
+        raise errors.NotFound(
             f"the log of session {session.id} was moved away just now", hint="look for it again"
         ) from None
 

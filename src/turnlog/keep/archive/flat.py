@@ -29,19 +29,8 @@ from turnlog.formats.flat.format import COMPRESSED
 from turnlog.formats.flat.meta import LiveMeta, Meta, find_log, read_meta
 from turnlog.formats.flat.registry import update_registry, write_meta
 from turnlog.formats.walk import DirectoryWalk
+from turnlog.keep.copies import reader
 from turnlog.keep.copies.copy_file import HOUR, sweep
-from turnlog.keep.copies.reader import (
-    Comparison,
-    Content,
-    broken,
-    check_copy,
-    compare_file,
-    content_of,
-    is_prefix,
-    remove_compared,
-    typed,
-    unpacked,
-)
 from turnlog.keep.file_moves import Spot, locked, remove_empty
 from turnlog.storage.atomic_files import Unreadable
 from turnlog.storage.sources import open_source
@@ -66,7 +55,7 @@ class FlatFile(NamedTuple):
 class FlatArchive(NamedTuple):
     """What a session's archive holds, all files together, and its log alone."""
 
-    main: Content
+    main: reader.Content
     files: int
     size_bytes: int
     packed_bytes: int
@@ -97,7 +86,7 @@ def archive_flat(directory: Path, session_id: str, when_held: Callable[[], None]
         main = FlatFile(f"{session_id}.jsonl", f"{COMPRESSED}/{session_id}.jsonl.gz")
         files = [*_side_files(directory, session_id), main]
         plain = [each for each in files if Spot(directory, each.plain).status() is not None]
-        held.enter_context(typed(directory / main.packed))
+        held.enter_context(reader.typed(directory / main.packed))
         for each in plain:
             if looks_like_log(each.plain.rpartition("/")[2]):
                 held.enter_context(locked(Spot(directory, each.plain)))
@@ -109,7 +98,7 @@ def archive_flat(directory: Path, session_id: str, when_held: Callable[[], None]
             meta, live = _meta(directory, session_id, found)
             _write_down(directory, meta, live)
         for each in reversed(plain):
-            remove_compared(Spot(directory, each.plain), proofs[each])
+            reader.remove_compared(Spot(directory, each.plain), proofs[each])
         if known is not None:
             # A registry rebuilt meanwhile still saw the log.
             _write_down(directory, meta, live)
@@ -127,29 +116,29 @@ def _side_files(directory: Path, session_id: str) -> Iterator[FlatFile]:
             yield FlatFile(plain, f"{COMPRESSED}/{plain}" + ("" if is_blob else ".gz"))
 
 
-def _pack(directory: Path, file: FlatFile) -> Comparison:
+def _pack(directory: Path, file: FlatFile) -> reader.Comparison:
     """Create the archive of one file if missing; return the proof of its contents."""
     source, target = Spot(directory, file.plain), directory / file.packed
     if os.path.lexists(target):
         try:
-            if not is_prefix(target, source.path, is_blob=file.is_blob):
+            if not reader.is_prefix(target, source.path, is_blob=file.is_blob):
                 raise _different(target)
         except BrokenCopy:
             set_aside(target)
 
-    def fill(fd: int) -> Comparison:
+    def fill(fd: int) -> reader.Comparison:
         if file.is_blob:
-            return compare_file(source, tee=lambda data: write_all(fd, data))
+            return reader.compare_file(source, tee=lambda data: write_all(fd, data))
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-        proof = compare_file(source, tee=lambda data: write_all(fd, packer.compress(data)))
+        proof = reader.compare_file(source, tee=lambda data: write_all(fd, packer.compress(data)))
         write_all(fd, packer.flush())
         return proof
 
-    def check(path: Path, proof: Comparison) -> None:
+    def check(path: Path, proof: reader.Comparison) -> None:
         if not file.is_blob:
-            check_copy(path, proof, file.plain.rpartition("/")[2])
-        elif compare_file(Spot(path.parent, path.name)).content != proof.content:
-            raise broken(path, "it is another file")
+            reader.check_copy(path, proof, file.plain.rpartition("/")[2])
+        elif reader.compare_file(Spot(path.parent, path.name)).content != proof.content:
+            raise reader.broken(path, "it is another file")
 
     return _put_proved(Spot(directory, file.packed), fill, check, overwrite=True)
 
@@ -174,19 +163,19 @@ def _write_down(directory: Path, meta: Meta, live: LiveMeta) -> None:
     update_registry(directory, meta)
 
 
-def _described(directory: Path, session_id: str, main: Content | None) -> FlatArchive:
+def _described(directory: Path, session_id: str, main: reader.Content | None) -> FlatArchive:
     """Return what an archive holds; *main* is its log's content, if it was just read."""
     log = find_log(directory, session_id)
     canonical = directory / COMPRESSED / f"{session_id}.jsonl.gz"
     archive = log.path if log is not None and log.is_archive else canonical
     was_archived = main is None
     if main is None:
-        main = content_of(open_source(archive), f"{session_id}.jsonl")
+        main = reader.content_of(open_source(archive), f"{session_id}.jsonl")
     sizes = [(main.size_bytes, archive.stat().st_size)]
     for name in _packed_side_files(directory, session_id):
         packed_bytes = (directory / name).stat().st_size
         is_blob = _is_blob(name)
-        size = packed_bytes if is_blob else unpacked(directory / name).size_bytes
+        size = packed_bytes if is_blob else reader.unpacked(directory / name).size_bytes
         sizes.append((size, packed_bytes))
     return FlatArchive(
         main,
@@ -214,7 +203,7 @@ def unarchive_flat(directory: Path, session_id: str, archive: Path | None) -> in
         ]
         if os.path.lexists(archive):  # Otherwise another process was faster.
             files.append(FlatFile(main.name, archive.relative_to(directory).as_posix()))
-        with typed(main.path), locked(main):
+        with reader.typed(main.path), locked(main):
             for each in files:
                 is_main = each.plain == main.name
                 digest = _digest_known(directory, session_id) if is_main else None
@@ -235,7 +224,7 @@ def unpack_in_place(archive: Path) -> int:
     """Decompress a log that was compressed in place, in any layout."""
     file = FlatFile(archive.name.rpartition(".")[0], archive.name)
     target = Spot(archive.parent, file.plain)
-    with typed(target.path), locked(target):
+    with reader.typed(target.path), locked(target):
         _unpack(archive.parent, file, None)
         _remove_packed(archive.parent, file)
     return 1
@@ -273,30 +262,30 @@ def _unpack(directory: Path, file: FlatFile, digest: str | None) -> None:
     """Restore one file unless it exists; raise BrokenCopy if its contents changed."""
     source, target = directory / file.packed, Spot(directory, file.plain)
     if target.status() is not None:
-        if not is_prefix(source, target.path, is_blob=file.is_blob):
+        if not reader.is_prefix(source, target.path, is_blob=file.is_blob):
             raise _different(target.path)
         return
     mtime_ns = source.stat().st_mtime_ns
 
-    def fill(fd: int) -> Comparison:
+    def fill(fd: int) -> reader.Comparison:
         if file.is_blob:
             spot = Spot(directory, file.packed)
-            content = compare_file(spot, tee=lambda data: write_all(fd, data)).content
+            content = reader.compare_file(spot, tee=lambda data: write_all(fd, data)).content
         else:
-            content = unpacked(source, tee=lambda data: write_all(fd, data))
+            content = reader.unpacked(source, tee=lambda data: write_all(fd, data))
         if digest is not None and content.digest != digest:
-            raise broken(source, f"its SHA-256 is {content.digest}, and was {digest}")
-        return Comparison(content, 0, 0, mtime_ns)
+            raise reader.broken(source, f"its SHA-256 is {content.digest}, and was {digest}")
+        return reader.Comparison(content, 0, 0, mtime_ns)
 
-    def check(path: Path, proof: Comparison) -> None:
-        found = compare_file(Spot(path.parent, path.name)).content
+    def check(path: Path, proof: reader.Comparison) -> None:
+        found = reader.compare_file(Spot(path.parent, path.name)).content
         if (found.size_bytes, found.digest) != (proof.content.size_bytes, proof.content.digest):
-            raise broken(path, "it is another file")
+            raise reader.broken(path, "it is another file")
 
     try:
         _put_proved(target, fill, check, overwrite=False)
     except FileExistsError:
-        if not is_prefix(source, target.path, is_blob=file.is_blob):
+        if not reader.is_prefix(source, target.path, is_blob=file.is_blob):
             raise _different(target.path) from None
 
 
@@ -312,11 +301,11 @@ def _remove_packed(directory: Path, file: FlatFile) -> None:
 
 def _put_proved(
     target: Spot,
-    fill: Callable[[int], Comparison],
-    check: Callable[[Path, Comparison], None],
+    fill: Callable[[int], reader.Comparison],
+    check: Callable[[Path, reader.Comparison], None],
     *,
     overwrite: bool,
-) -> Comparison:
+) -> reader.Comparison:
     """Write a file, read it back, and only then give it its name; durable when this returns."""
     with target.folder(make=True) as folder:
         with folder.replacing(target.parts[-1], overwrite=overwrite) as (fd, temporary):

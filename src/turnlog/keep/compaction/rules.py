@@ -28,17 +28,8 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from turnlog.errors import NotFound
+from turnlog.records import record_types
 from turnlog.records.record import Call, Linked, Progress, Record, Result, Spoken, SystemInit, User
-from turnlog.records.record_types import (
-    AgentName,
-    AiTitle,
-    CustomTitle,
-    LastPrompt,
-    Marker,
-    Mode,
-    PermissionMode,
-    Tag,
-)
 from turnlog.records.session_summary import SessionSummary
 from turnlog.records.usage_entries import usage_entries_of
 from turnlog.sessions.reading.subagents import Traces
@@ -150,13 +141,13 @@ _WORTH_BYTES: Final = 4096  # The minimum size of a file on disk.
 
 # The last record of these types counts, wherever it is in the log.
 SAID_BY: Final[dict[type[Record], str]] = {
-    AgentName: "agent_name",
-    AiTitle: "ai_title",
-    CustomTitle: "custom_title",
-    LastPrompt: "last_prompt",
-    Mode: "mode",
-    PermissionMode: "permission_mode",
-    Tag: "tag",
+    record_types.AgentName: "agent_name",
+    record_types.AiTitle: "ai_title",
+    record_types.CustomTitle: "custom_title",
+    record_types.LastPrompt: "last_prompt",
+    record_types.Mode: "mode",
+    record_types.PermissionMode: "permission_mode",
+    record_types.Tag: "tag",
 }
 # Lines with these are searched, not read: usage by the ledger, plans by their traces.
 _USAGE: Final = (b'"usage"', b'"inputTokens"', b'"outputTokens"')
@@ -269,7 +260,7 @@ class _Facts:
         record = item.record
         is_first = self.summary.records == 0
         is_held = self._is_first_to_state(item) or is_first
-        if isinstance(record, Marker):
+        if isinstance(record, record_types.Marker):
             return
         self.last_offset = item.offset
         if isinstance(record, Linked):

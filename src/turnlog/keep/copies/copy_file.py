@@ -39,14 +39,7 @@ from turnlog.formats.home_files import HomeFile
 from turnlog.formats.kept_copies import CONFLICTS, GENERATIONS, generation_copy, kept_copy
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.keep.catalog import Catalogue, KeptFile, adopted, generation_in_place
-from turnlog.storage.atomic_files import (
-    NEEDS_COPY,
-    Folder,
-    is_temporary,
-    make_directory,
-    rename_new,
-    temporary_name,
-)
+from turnlog.storage import atomic_files
 from turnlog.storage.compressed import (
     DIGEST_BYTES,
     BrokenFrame,
@@ -231,7 +224,7 @@ def _packed(
 ) -> NewCopy:
     """Compress what is new after an *earlier* copy; or the whole file."""
     target = kept_copy(catalogue.root_of(file.name), file.name)
-    temporary = target.with_name(temporary_name())
+    temporary = target.with_name(atomic_files.temporary_name())
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
     made_fd = os.open(temporary, flags, 0o600)
     try:
@@ -386,7 +379,7 @@ def _put_in_place(made: NewCopy, catalogue: Catalogue) -> None:
         return
     while True:
         try:
-            rename_new(temporary, made.target)
+            atomic_files.rename_new(temporary, made.target)
             return
         except FileExistsError:
             if made.target.is_dir():
@@ -394,7 +387,7 @@ def _put_in_place(made: NewCopy, catalogue: Catalogue) -> None:
         catalogue.claim(name, least=made.kept.conflict + 1)
         made.kept = structs.replace(made.kept, conflict=catalogue.conflict_of(name))
         made.target = kept_copy(catalogue.root_of(name), name)
-        make_directory(made.target.parent)
+        atomic_files.make_directory(made.target.parent)
 
 
 def _set_aside(made: NewCopy, catalogue: Catalogue) -> None:
@@ -413,14 +406,14 @@ def _set_aside(made: NewCopy, catalogue: Catalogue) -> None:
 
 def _is_linked(source: Path, target: Path) -> bool:
     """Link a copy to *target* too; return False if that is another's place."""
-    make_directory(target.parent)
+    atomic_files.make_directory(target.parent)
     try:
         os.link(source, target)
     except FileExistsError:
         # An interrupted run may have got this far.
         return os.path.samefile(source, target) or filecmp.cmp(source, target, shallow=False)
     except OSError as error:
-        if error.errno not in NEEDS_COPY:
+        if error.errno not in atomic_files.NEEDS_COPY:
             raise
         if os.path.lexists(target):
             return filecmp.cmp(source, target, shallow=False)
@@ -431,7 +424,7 @@ def _is_linked(source: Path, target: Path) -> bool:
 
 def _copy_next_to(source: Path, target: Path) -> None:
     with (
-        Folder.beneath(target.parent, ()) as folder,
+        atomic_files.Folder.beneath(target.parent, ()) as folder,
         folder.replacing(target.name, overwrite=True) as (fd, _),
         open(source, "rb") as old,
         os.fdopen(fd, "wb") as new,
@@ -461,7 +454,7 @@ def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
     for directory in set(directories):
         with contextlib.suppress(OSError), os.scandir(directory) as items:
             for item in items:
-                if is_temporary(item.name):
+                if atomic_files.is_temporary(item.name):
                     with contextlib.suppress(FileNotFoundError):
                         # Not the mtime, which may be that of its contents.
                         used_at = item.stat(follow_symlinks=False).st_ctime
@@ -472,7 +465,7 @@ def sweep(directories: Iterable[Path], *, unused_for: float = 0) -> None:
 def sweep_beneath(top: Path) -> None:
     """Sweep a locked directory and everything below it."""
     for item in DirectoryWalk().files_beneath(os.fspath(top)):  # However deep they are.
-        if is_temporary(item.name):
+        if atomic_files.is_temporary(item.name):
             with contextlib.suppress(OSError):
                 os.unlink(item.path)
 

@@ -26,8 +26,15 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from turnlog.errors import LogError, StorageFull
-from turnlog.formats import Home, Problem, read_name
-from turnlog.formats.home_files import HomeFile, home_files, owner_of, project_directories
+from turnlog.formats import Home, Problem
+from turnlog.formats.home_files import (
+    HomeFile,
+    home_files,
+    is_main_log,
+    log_beside,
+    log_in,
+    owner_of,
+)
 from turnlog.formats.home_paths import kept_path
 from turnlog.formats.kept_copies import copy_roots, generation_copy, kept_copy
 from turnlog.keep.catalog import (
@@ -346,7 +353,7 @@ def _take(
             run.problems.append(Problem(one.target, f"it was made again: {one.damage}"))
         elif one.replaces is not None:
             run.begun_anew.append(file.path)
-            if read_name(file.name.rpartition("/")[2]) is not None:
+            if log_in(file.name) is not None:
                 # While the earlier contents are known: a rewritten log may have lost records.
                 is_whole = has_every_record(catalogue, file.name)
                 kept = structs.replace(catalogue.current[file.name], is_whole=is_whole)
@@ -371,24 +378,9 @@ def _drop_held(catalogue: Catalogue, name: str) -> list[int]:
     return held
 
 
-def is_main_log(name: str) -> bool:
-    """Return whether the file *name* of a home is a session's main log, by its name."""
-    log = read_name(name.rpartition("/")[2])
-    return log is not None and log.kind == "session" and owner_of(name) == log.id
-
-
 def owner_of_file(file: HomeFile) -> str | None:
-    """Return the session of a file, by its name.
-
-    Of a subagent's log next to the sessions, and of its metadata, only the records name it.
-    """
-    owner = owner_of(file.name)
-    directory, _, name = file.name.rpartition("/")
-    is_subagent = name.startswith("agent-") and name.endswith((".jsonl", ".meta.json"))
-    if owner or not is_subagent:
-        return owner
-    above, _, project = directory.partition("/")
-    if above not in project_directories() or not project or "/" in project:
-        return None
-    log = file.path.removesuffix(".meta.json").removesuffix(".jsonl") + ".jsonl"
-    return owner_in(Path(log))
+    """Return the session of a file, by its name or by the records of a log."""
+    log = log_beside(file.name)
+    if log is None:
+        return owner_of(file.name)
+    return owner_in(Path(file.path).with_name(log.rpartition("/")[2]))

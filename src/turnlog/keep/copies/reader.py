@@ -31,17 +31,8 @@ from turnlog.formats.kept_copies import kept_copy
 from turnlog.keep.catalog import Catalogue, KeptFile
 from turnlog.keep.file_moves import Spot
 from turnlog.keep.session_files import SessionFile
+from turnlog.storage import compressed
 from turnlog.storage.atomic_files import failure, put
-from turnlog.storage.compressed import (
-    DIGEST_BYTES,
-    FRAME_BYTES,
-    BrokenFrame,
-    Frames,
-    FrameTable,
-    end_of_frame,
-    leading_frames,
-    read_table,
-)
 from turnlog.storage.reader import Placed, Reader
 from turnlog.storage.sources import (
     BrokenArchive,
@@ -113,9 +104,9 @@ def readable_parts(path: Path) -> Iterator[bytes]:
     Without a table, that is everything before the first damage.
     """
     with opened_regular(path) as fd:
-        table = read_table(fd)
+        table = compressed.read_table(fd)
         if table is None:
-            yield from leading_frames(fd)
+            yield from compressed.leading_frames(fd)
             return
         left = table.size_bytes if table.is_ours else _most_bytes(fd)
     source = open_source(path)
@@ -129,10 +120,11 @@ def readable_parts(path: Path) -> Iterator[bytes]:
         source.close()
 
 
-def _frames(path: Path, kept: KeptFile, fd: int, table: FrameTable) -> Iterator[bytes]:
-    frames = Frames(fd, table)
+def _frames(path: Path, kept: KeptFile, fd: int, table: compressed.FrameTable) -> Iterator[bytes]:
+    frames = compressed.Frames(fd, table)
     digests = [
-        kept.digests[at : at + DIGEST_BYTES] for at in range(0, len(kept.digests), DIGEST_BYTES)
+        kept.digests[at : at + compressed.DIGEST_BYTES]
+        for at in range(0, len(kept.digests), compressed.DIGEST_BYTES)
     ]
     left = kept.size_bytes
     number = 0
@@ -154,23 +146,23 @@ def _frames(path: Path, kept: KeptFile, fd: int, table: FrameTable) -> Iterator[
         raise _broken(path, f"it ends {left:,} bytes too early")
 
 
-def _frame(path: Path, frames: Frames, number: int) -> bytes:
+def _frame(path: Path, frames: compressed.Frames, number: int) -> bytes:
     if number >= len(frames.table.frames):
         raise _broken(path, "it has fewer frames than were kept")
     try:
         return frames.unpacked(number)
-    except BrokenFrame as error:
+    except compressed.BrokenFrame as error:
         frame = frames.table.frames[number]
         end = frame.start + frame.size_bytes
         raise _broken(path, f"bytes {frame.start:,} to {end:,}: {error}") from None
 
 
-def _unpacked(copy: Copy, fd: int, table: FrameTable) -> KeptFile:
+def _unpacked(copy: Copy, fd: int, table: compressed.FrameTable) -> KeptFile:
     """Return the contents of a copy that is not in the catalog."""
     status = os.fstat(fd)
     if not table.is_ours and table.size_bytes > _most_bytes(fd):
         raise _broken(copy.path, f"it unpacks to more than {_BOMB_RATIO} times its size")
-    frames = Frames(fd, table)
+    frames = compressed.Frames(fd, table)
     digests = b"".join(
         sha256(_frame(copy.path, frames, number)).digest() for number in range(len(table.frames))
     )
@@ -198,18 +190,22 @@ def file_begins_with(fd: int, kept: KeptFile) -> bool:
     """
     at = number = 0
     while at < kept.size_bytes:
-        data = read_at(fd, min(FRAME_BYTES, kept.size_bytes - at), at)
-        data = data[: end_of_frame(data)] if len(data) == FRAME_BYTES else data
-        digest = kept.digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
+        data = read_at(fd, min(compressed.FRAME_BYTES, kept.size_bytes - at), at)
+        data = (
+            data[: compressed.end_of_frame(data)] if len(data) == compressed.FRAME_BYTES else data
+        )
+        digest = kept.digests[
+            number * compressed.DIGEST_BYTES : (number + 1) * compressed.DIGEST_BYTES
+        ]
         if not data or sha256(data).digest() != digest:
             return False
         at += len(data)
         number += 1
-    return number * DIGEST_BYTES == len(kept.digests)
+    return number * compressed.DIGEST_BYTES == len(kept.digests)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[int, FrameTable]]:
+def _opened(path: Path) -> Iterator[tuple[int, compressed.FrameTable]]:
     try:
         fd = open_regular(path)
     except NotFound:
@@ -217,7 +213,7 @@ def _opened(path: Path) -> Iterator[tuple[int, FrameTable]]:
             f"the copy {path} is missing", path=path, hint=_HINT, code="damaged-copy"
         ) from None
     try:
-        table = read_table(fd)
+        table = compressed.read_table(fd)
         if table is None:
             raise _broken(path, "it has no table of frames: it is truncated, or something else")
         yield fd, table

@@ -16,11 +16,11 @@ from msgspec import Struct
 from turnlog.errors import UsageError
 from turnlog.formats import Home, Problem, all_homes
 from turnlog.formats.format import CleanupPeriod
-from turnlog.formats.home_files import home_files, owner_of
+from turnlog.formats.home_files import home_files, is_main_log, owner_of
 from turnlog.formats.kept_copies import kept_place
 from turnlog.formats.settings_changes import Kind, State
 from turnlog.keep.catalog import Catalogue, find_copy, kept_homes, last_run_at
-from turnlog.keep.copies.keep import changed_files, is_main_log, owner_of_file
+from turnlog.keep.copies.keep import changed_files, owner_of_file
 from turnlog.keep.retention.agent_cleanup import Loss, cleanup_period, losses
 from turnlog.keep.schedule import install_steps
 from turnlog.sessions.owners import is_subagent_log

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from turnlog.errors import UsageError, WriteFailed
-from turnlog.formats import hash_of, key_of, same_project_key
+from turnlog.formats import FORMATS
 from turnlog.records.codec import decode
 from turnlog.records.damage import Reason
 from turnlog.records.lenient_json import NotJson, loads_noting, walk_object
@@ -107,7 +107,7 @@ def project_in(lines: Iterable[bytes], name: str | None) -> str | None:
     first: str | None = None
     for line in lines:
         for _, _, value in _values(line):
-            if name is None or _makes(value, name):
+            if name is None or any(each.is_project_name(name, value) for each in FORMATS):
                 return value
             first = first or value
     return first
@@ -237,12 +237,6 @@ def split(chunks: Iterable[bytes], *, cap: int = LINE_CAP) -> Iterator[tuple[byt
                 overlong = overlong and not end
     if carry.tell():
         yield carry.getvalue(), not overlong
-
-
-def _makes(path: str, name: str) -> bool:
-    """Return whether a project at *path* has this *name*, in either layout with projects."""
-    text = unicodedata.normalize("NFC", path)
-    return same_project_key(key_of(text), name) or hash_of(path) == name
 
 
 def _comparable(path: str) -> str:

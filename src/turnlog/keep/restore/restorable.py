@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +18,11 @@ from typing import Final
 from msgspec import Struct
 
 from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
-from turnlog.formats import Format, Home, LogFile, find_logs, is_session_id, read_name
+from turnlog.formats import Format, Home, LogFile, find_logs
 from turnlog.formats.find import LATEST
-from turnlog.formats.flat.format import COMPRESSED, INDEX, META, archives_of, is_flat_archive
-from turnlog.formats.home_files import kept_at_top, kept_directories, log_in, owner_of, project_of
-from turnlog.formats.kept_copies import is_inner_name, kept_place, name_of_copy
+from turnlog.formats.flat.format import COMPRESSED, archives_of, is_flat_archive
+from turnlog.formats.home_files import is_home_file, log_in, owner_of, project_of, text_patterns
+from turnlog.formats.kept_copies import kept_place, name_of_copy
 from turnlog.keep.catalog import Catalogue, home_of, kept_homes
 from turnlog.keep.copies.reader import Copy, begins_with, describe_copy
 from turnlog.keep.restore.relocate import project_in, split
@@ -322,6 +322,7 @@ class Restorable:
     def plans(self) -> list[str]:
         """The kept plans that its records mention."""
         found: dict[str, None] = {}
+        patterns = text_patterns("plan")
         for name in self.names:
             if _kind(name) is None or name.endswith((".gz", ".zst")):
                 continue
@@ -329,9 +330,9 @@ class Restorable:
             try:
                 describe_copy(copy)  # Raises for a bomb.
                 for trace in traces_of(copy.path, self.id):
-                    for each in (trace.file_name, trace.slug):
-                        if each is not None:
-                            found[f"plans/{each}.md"] = None
+                    stems = filter(None, (trace.file_name, trace.slug))
+                    names = (each.replace("*", stem) for stem in stems for each in patterns)
+                    found |= dict.fromkeys(names)
             except (TurnlogError, OSError):
                 continue  # Reported when its copy is restored.
         return [name for name in found if name in self.mirror.copies]
@@ -342,23 +343,6 @@ def _directory(name: str) -> str:
     directory = name.rpartition("/")[0]
     is_packed = name.endswith((".gz", ".zst"))
     return directory.removesuffix(COMPRESSED).rstrip("/") if is_packed else directory
-
-
-def is_home_file(name: str, others: Collection[str] = ()) -> bool:
-    """Return whether a file of this name belongs to agents' sessions.
-
-    *others* are the names next to it: in a flat store, directories have the ids of logs.
-    """
-    if not is_inner_name(name):
-        return False
-    top, _, rest = name.partition("/")
-    if rest:
-        logs = (f"{top}.jsonl{ending}" for ending in ("", ".gz", ".zst"))
-        is_of_log = is_session_id(top) and any(log in others for log in logs)
-        return top in kept_directories() or top == COMPRESSED or is_of_log
-    if top in kept_at_top() or top == INDEX or read_name(top) is not None:
-        return True
-    return top.endswith(META) and is_session_id(top.removesuffix(META))
 
 
 def mirrors(homes: Iterable[Home]) -> list[Mirror]:

@@ -16,7 +16,6 @@ inside the home. A log that lost records is replaced only on request, under its 
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,10 +23,10 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from turnlog.errors import NotFound, StorageFull, TurnlogError, UsageError
-from turnlog.formats import Home, hash_of, key_of, project_hash, project_key
-from turnlog.formats.flat.format import META
+from turnlog.formats import Home
 from turnlog.formats.flat.registry import note_log
 from turnlog.formats.home_files import is_in_registry, log_in, project_of
+from turnlog.formats.log_file import META
 from turnlog.keep.activity import refuse_if_opened
 from turnlog.keep.catalog import note_injured
 from turnlog.keep.copies.keep import keep
@@ -330,6 +329,13 @@ def _is_log(name: str) -> bool:
     return log is not None and log[1].compression is None
 
 
+def _key(name: str, project: str, *, is_here: bool) -> str:
+    """Return the name of a project's directory in the format of the log *name*."""
+    log = log_in(name)
+    assert log is not None
+    return log[0].project_name(project, is_here=is_here)
+
+
 class NewPlaces:
     """Where the files of *session* go if it moves to *project*; None leaves them in place."""
 
@@ -357,7 +363,8 @@ class NewPlaces:
         old = next((found for name in session.mains if (found := self._project(name))), None)
         self.move = Move(old, self.project) if old is not None else None
         if session.key is not None:
-            self._keys[session.key] = self._key(self.project, session.mains[0])
+            is_here = not is_windows(self.project)
+            self._keys[session.key] = _key(session.mains[0], self.project, is_here=is_here)
 
     def name(self, name: str) -> str:
         """Return the new name of the file *name*."""
@@ -380,13 +387,7 @@ class NewPlaces:
         moved = self.move.of(project) if self.move and project else project
         if moved is None or moved == project:
             return key
-        return key_of(unicodedata.normalize("NFC", moved))
-
-    def _key(self, project: str, main: str) -> str:
-        log = log_in(main)
-        if log is not None and log[1].kind == "day":
-            return hash_of(project) if is_windows(project) else project_hash(project)
-        return key_of(project) if is_windows(project) else project_key(project)
+        return _key(logs[0], moved, is_here=False)
 
     def _project(self, name: str) -> str | None:
         """Return the directory in which the log *name* was written."""

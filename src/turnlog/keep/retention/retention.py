@@ -20,17 +20,8 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from turnlog import errors
 from turnlog.config import FILE_NAME
-from turnlog.errors import (
-    BrokenCopy,
-    LogError,
-    LogLocked,
-    NotALog,
-    NotFound,
-    StorageFull,
-    TurnlogError,
-    UsageError,
-)
 from turnlog.formats import FORMATS, Home, Problem, turnlog_home
 from turnlog.formats.home_files import project_directories
 from turnlog.formats.projects import absolute, expand_path
@@ -40,21 +31,7 @@ from turnlog.keep.catalog import Catalogue, lock_mirror
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.copies.reader import compare_kept
 from turnlog.keep.file_moves import remove_empty
-from turnlog.keep.retention.expiry import (
-    TOUCHED,
-    UNMOUNTED,
-    Candidate,
-    ExpiredSession,
-    ExpiryFacts,
-    ExpiryReview,
-    Orphan,
-    SparedSession,
-    empty_directories,
-    empty_projects,
-    find_orphans,
-    sessions_of,
-    sharers,
-)
+from turnlog.keep.retention import expiry
 from turnlog.keep.retention.policy import MOST_DAYS, Policy, is_days, load_policy
 from turnlog.keep.session_files import SessionFile, SessionFileIndex
 from turnlog.keep.trash.delete import (
@@ -83,12 +60,12 @@ class RetentionReport(Struct, kw_only=True):
     is_on: bool
     """Whether sessions expire at all."""
     written: bool
-    sessions: list[ExpiredSession] = []
+    sessions: list[expiry.ExpiredSession] = []
     """The expired sessions, longest inactive first."""
-    spared: list[SparedSession] = []
+    spared: list[expiry.SparedSession] = []
     young: int = 0
     """Sessions that are not old enough."""
-    orphans: list[Orphan] = []
+    orphans: list[expiry.Orphan] = []
     empty: list[str] = []
     """Empty directories."""
     problems: list[Problem] = []
@@ -146,7 +123,7 @@ def retain_configured(
     own = own or turnlog_home()
     policy, problems = load_policy(own)
     if days is not None and not is_days(days):
-        raise UsageError(
+        raise errors.UsageError(
             f"{days!r} is not a number of days from 1 to {MOST_DAYS:,}; nothing is deleted",
             hint="give a whole number of days, such as 30",
         )
@@ -155,7 +132,7 @@ def retain_configured(
             each.reason if each.where == FILE_NAME else f"{each.where}: {each.reason}"
             for each in problems
         )
-        raise UsageError(
+        raise errors.UsageError(
             f"nothing is deleted, because config.toml is invalid: {reasons}",
             hint=f"fix it: {own / FILE_NAME}",
         )
@@ -191,13 +168,13 @@ class _Run:
         self._elsewhere = elsewhere
         self._trash = Trash(own)
         self._belongings = [SessionFileIndex(home) for home in homes]
-        self._groups: list[tuple[SessionFileIndex, list[Candidate]]] = []
+        self._groups: list[tuple[SessionFileIndex, list[expiry.Candidate]]] = []
         self._journals = [Journal.in_root(each) for each in {own, *(home.path for home in homes)}]
         for journal in self._journals:
             _refuse_if_pins_are_lost(journal)
         self._problems: list[Problem] = []
         running = running_sessions(self._everywhere, problems=self._problems)
-        self._facts = ExpiryFacts(
+        self._facts = expiry.ExpiryFacts(
             policy=policy or Policy(),
             now=now,
             pins=frozenset[str]().union(*(journal.pins() for journal in self._journals)),
@@ -208,7 +185,7 @@ class _Run:
     def judge(self, project: str | None) -> None:
         """Find the expired sessions."""
         for belongings in self._belongings:
-            found = ExpiryReview(belongings, self._facts, project)
+            found = expiry.ExpiryReview(belongings, self._facts, project)
             self._groups += [(belongings, group) for group in found.groups]
             self.report.sessions += [each.row for group in found.groups for each in group]
             self.report.spared += found.spared
@@ -224,7 +201,7 @@ class _Run:
             each for each in self._unreadable if each not in self.report.problems
         ]
         for belongings in self._belongings if not self._unreadable else ():
-            found = find_orphans(belongings, self._known, now=self._facts.now)
+            found = expiry.find_orphans(belongings, self._known, now=self._facts.now)
             for form in FORMATS:
                 place = form.project_directory
                 if place is None or belongings.has_any(f"{place}/any"):
@@ -234,7 +211,7 @@ class _Run:
                 path = Path(belongings.home, place)
                 if in_projects:
                     self.report.problems.append(
-                        UnreadablePlace(path, f"no session is there: {UNMOUNTED}")
+                        UnreadablePlace(path, f"no session is there: {expiry.UNMOUNTED}")
                     )
             self.report.orphans += found
 
@@ -254,7 +231,7 @@ class _Run:
                 if reason is None:
                     self._delete(belongings, group)
                     continue
-            except (TurnlogError, OSError) as error:
+            except (errors.TurnlogError, OSError) as error:
                 reason = str(error)
                 self._note_failure(error, belongings.home.path)
             for each in group:
@@ -275,12 +252,14 @@ class _Run:
             if not is_whole or (with_orphans and self._unreadable):
                 continue
             home = Path(os.path.realpath(belongings.home))
-            names = empty_directories(belongings, self._known, now=now) if with_orphans else []
-            names += empty_projects(belongings, now=now, rest=TOUCHED)
+            names = (
+                expiry.empty_directories(belongings, self._known, now=now) if with_orphans else []
+            )
+            names += expiry.empty_projects(belongings, now=now, rest=expiry.TOUCHED)
             gone = [each for each in names if not written or remove_empty(home, each)]
             self.report.empty += [str(home.joinpath(each)) for each in gone]
 
-    def _delete(self, belongings: SessionFileIndex, group: Sequence[Candidate]) -> None:
+    def _delete(self, belongings: SessionFileIndex, group: Sequence[expiry.Candidate]) -> None:
         """Delete a session, and with it those that share its logs."""
         terms = DeletionTerms(
             EXPIRED,
@@ -295,7 +274,9 @@ class _Run:
             entries = done[each.row.id].entries
             each.row.trash = entries[-1] if entries else None
 
-    def _without(self, orphan: Orphan, not_archived: str | None, archive: Archive) -> Orphan:
+    def _without(
+        self, orphan: expiry.Orphan, not_archived: str | None, archive: Archive
+    ) -> expiry.Orphan:
         """Move an orphan to the trash."""
         belongings = next(
             each for each in self._belongings if os.path.realpath(each.home) == orphan.home
@@ -307,9 +288,9 @@ class _Run:
             reason = not_archived or self._lacks_copy(belongings, files, archive)
             if reason is None:
                 done = delete_found(orphan.id, (), [belongings], self._trash, terms)
-        except StorageFull:
+        except errors.StorageFull:
             raise
-        except (TurnlogError, OSError) as error:
+        except (errors.TurnlogError, OSError) as error:
             reason = str(error)
         if reason is not None:
             self.report.problems.append(Problem(Path(orphan.home), f"{orphan.id}: {reason}"))
@@ -320,16 +301,16 @@ class _Run:
         """Keep a copy of everything; return what prevented it."""
         try:
             archive(self._homes)
-        except (TurnlogError, OSError) as error:
+        except (errors.TurnlogError, OSError) as error:
             self._note_failure(error, self._trash.own)
             return f"it could not be archived first: {error}"
         return None
 
     def _note_failure(self, error: Exception, path: Path) -> None:
         """Note a failure of the machine, which is not a reason to spare something."""
-        if isinstance(error, StorageFull):
+        if isinstance(error, errors.StorageFull):
             raise error  # There is no room for the others either.
-        if isinstance(error, OSError) and not isinstance(error, LogLocked | NotALog):
+        if isinstance(error, OSError) and not isinstance(error, errors.LogLocked | errors.NotALog):
             self.report.problems.append(Problem(path, str(error)))
 
     def _lacks_copy(
@@ -343,14 +324,14 @@ class _Run:
             return None
         for is_last in (False, True):
             catalogue = Catalogue.load(belongings.place)
-            doubts: dict[str, BrokenCopy] = {}
+            doubts: dict[str, errors.BrokenCopy] = {}
             for each in files:
                 try:
                     if compare_kept(each, belongings.home, catalogue) is None:
                         return f"there is no kept copy of {each.name}"
-                except NotFound:
+                except errors.NotFound:
                     continue  # Gone by itself.
-                except BrokenCopy as error:
+                except errors.BrokenCopy as error:
                     doubts[each.name] = error
             if doubts and is_last:
                 raise next(iter(doubts.values()))
@@ -364,10 +345,10 @@ class _Run:
             files = [each for each in files if each.name in doubts]
         return None
 
-    def _spare(self, row: ExpiredSession, reason: str) -> None:
+    def _spare(self, row: expiry.ExpiredSession, reason: str) -> None:
         self.report.sessions = [each for each in self.report.sessions if each is not row]
         self.report.spared.append(
-            SparedSession(id=row.id, home=row.home, title=row.title, reason=reason)
+            expiry.SparedSession(id=row.id, home=row.home, title=row.title, reason=reason)
         )
 
     @property
@@ -378,7 +359,9 @@ class _Run:
     @cached_property
     def _existing(self) -> set[str]:
         """The existing sessions."""
-        return {each for home in self._everywhere for each in sessions_of(home, self._problems)}
+        return {
+            each for home in self._everywhere for each in expiry.sessions_of(home, self._problems)
+        }
 
     @cached_property
     def _unreadable(self) -> list[UnreadablePlace]:
@@ -398,14 +381,14 @@ class _Run:
 def _refuse_if_pins_are_lost(journal: Journal) -> None:
     """Raise if a pin may have been lost."""
     if journal.has_shrunk:
-        raise LogError(
+        raise errors.LogError(
             f"{journal.path} holds less than it did: pins may have been lost",
             path=journal.path,
             hint="nothing is deleted; put it back from a backup, or pin the sessions again and"
             f" remove {journal.witness}",
         )
     if not journal.is_whole:
-        raise LogError(
+        raise errors.LogError(
             f"{journal.path} is damaged, so pins may have been lost",
             path=journal.path,
             hint="nothing is deleted; repair it",
@@ -421,7 +404,7 @@ def reset_project(
     groups = []
     for home in homes:
         problems: list[Problem] = []
-        sessions = sessions_of(home, problems)
+        sessions = expiry.sessions_of(home, problems)
         refuse_unreadable(problems)
         found = {}
         for session_id, logs in sessions.items():
@@ -432,7 +415,7 @@ def reset_project(
         for session_id, logs in found.items():
             refuse_if_running(session_id, logs, (home,))
             refuse_if_shared(session_id, logs, tuple(found))
-        groups += [(home, {each: found[each] for each in ids}) for ids in sharers(found)]
+        groups += [(home, {each: found[each] for each in ids}) for ids in expiry.sharers(found)]
     trash = Trash(own)
     done = [delete_together(group, SessionFileIndex(home), trash, terms) for home, group in groups]
     return [deletion for each in done for deletion in each.values()]

@@ -32,6 +32,7 @@ from msgspec import Struct, structs
 from turnlog.errors import LogError, NotALog, NotFound, TurnlogError, UsageError
 from turnlog.formats import Problem, looks_like_log
 from turnlog.formats.flat.files import hold, is_missing, read_object, write_object
+from turnlog.formats.home_files import is_home_file
 from turnlog.formats.kept_copies import (
     CONFLICTS,
     KEPT_SUFFIX,
@@ -44,7 +45,6 @@ from turnlog.formats.walk import reason_of
 from turnlog.keep.catalog import KeptFile
 from turnlog.keep.copies.copy_file import sweep_beneath
 from turnlog.keep.file_moves import Moved, Spot, is_same_file, locked, move
-from turnlog.keep.restore.restorable import is_home_file
 from turnlog.keep.session_files import Tree
 from turnlog.sessions.journal import DELETED, PURGED, RESTORED, Journal
 from turnlog.storage.atomic_files import Folder, Unreadable, failure

@@ -13,10 +13,11 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final, NamedTuple, cast, get_args
+from typing import Any, NamedTuple
 
 from turnlog.errors import NotSerialisable
-from turnlog.formats import LayoutName, LogFile
+from turnlog.formats.log_file import LayoutName, LogFile
+from turnlog.formats.supported import dialect_of
 from turnlog.records.annotations import format_marker, note_on, session_of, with_note, without_note
 from turnlog.records.codec import decode, encode
 from turnlog.records.damage import Damage
@@ -28,8 +29,6 @@ from turnlog.sessions.session import Session
 from turnlog.sessions.writing.writer import WRITER
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.sources import LINE_CAP
-
-LAYOUTS: Final = get_args(LayoutName)
 
 
 class CarryOrigin(NamedTuple):
@@ -226,7 +225,7 @@ class Carrier:
 
     def _kept(self, original: Original) -> dict[str, Any]:
         """Mark lines that Claude Code's own log had in another dialect, to be restored later."""
-        foreign = self._origin.layout == "claude" and original.record.dialect != "claude"
+        foreign = dialect_of(self._origin.layout) == "claude" != original.record.dialect
         return {"kept": True} if foreign and original.is_first_hand and self._is_marked else {}
 
     def _noted(self, line: bytes, record: Record | Damage, note: Mapping[str, Any]) -> bytes:
@@ -246,11 +245,11 @@ def origin_in(record: Record) -> CarryOrigin | None:
         return None
     fields = record.fields
     layout, session_id = fields.get("convertedFrom"), fields.get("originalId")
-    if layout not in LAYOUTS or not isinstance(session_id, str):
+    if not isinstance(layout, str) or not isinstance(session_id, str) or not dialect_of(layout):
         return None
     project = fields.get("originalProject")
     return CarryOrigin(
-        cast("LayoutName", layout),
+        layout,
         session_id,
         project if isinstance(project, str) else None,
         fields.get("originalPlace") == "beside",

@@ -25,36 +25,18 @@ from typing import Final, Literal
 from msgspec import Struct, field
 
 from turnlog.errors import FormatTooNew, InvalidId, LogError, UsageError
-from turnlog.formats import (
-    Home,
-    LayoutName,
-    LogFile,
-    claude_log,
-    dated_log,
-    find_logs,
-    flat_directory,
-    flat_log,
-    hash_of,
-    is_session_id,
-    is_uuid,
-    key_of,
-    project_hash,
-    project_key,
-    subagent_log_near,
-)
+from turnlog.formats import Format, Home, LogFile, find_logs, format_named, is_session_id
 from turnlog.formats.flat.registry import note_log
+from turnlog.formats.log_file import LayoutName, subagent_log_near, subagent_meta
 from turnlog.records.annotations import FORMAT, format_marker, with_note
 from turnlog.records.codec import encode
 from turnlog.records.record_types import Marker
-from turnlog.sessions.convert.carry import LAYOUTS, CarriedLines, Carrier, CarryOrigin, SourceLog
-from turnlog.sessions.convert.translate import (
-    ClaudeTranslator,
-    NativeTranslator,
-    Translator,
-    uuid_of,
-)
+from turnlog.sessions.convert import translate
+from turnlog.sessions.convert.carry import CarriedLines, Carrier, CarryOrigin, SourceLog
+from turnlog.sessions.convert.translate import uuid_of
 from turnlog.sessions.owners import anonymous_id, day_of, share_out
 from turnlog.sessions.session import Session
+from turnlog.sessions.writing.open import system_init
 from turnlog.sessions.writing.writer import WRITER
 from turnlog.storage.atomic_files import Unreadable, failure, open_file, put, read_file
 from turnlog.storage.scan import FoundLines
@@ -64,31 +46,32 @@ _NAME_MAX: Final = 255
 
 
 class Destination:
-    """The paths of one session in *layout* under *root*.
+    """The paths of one session in the layout of *form* under *root*.
 
     *project* is its directory; *is_named* means that the user named it, and then it applies even if
     the session returns to its original layout.
     """
 
     def __init__(
-        self, root: Path, layout: LayoutName, origin: CarryOrigin, project: str, *, is_named: bool
+        self, root: Path, form: Format, origin: CarryOrigin, project: str, *, is_named: bool
     ) -> None:
         self.root = root
-        self.layout = layout
-        self.id = target_id(origin, layout)
-        self.only_day = _day_in(origin) if layout == "dated" else None
+        self.form = form
+        keeps_id = origin.layout == form.name or form.accepts_id(origin.id)
+        self.id = origin.id if keeps_id else uuid_of(origin.id)
+        self.only_day = _day_in(origin) if form.shares_logs else None
         """The only day of a session whose records have no id: it is called HASH/DATE."""
         self._goes_home = not is_named or self.only_day is not None
-        self._project = _project_name(layout, project, self._known(origin))
+        self._project = _project_name(form, project, self._known(origin))
 
     def log(self, day: date) -> Path:
-        """Return the path of the main log; in the dated layout, of the one of *day*."""
-        if self.layout == "flat":
-            return flat_log(flat_directory(self.root), self.id)
-        if self.layout == "claude":
-            path = claude_log(self.root, os.sep, self.id)
+        """Return the path of the main log; if sessions share logs, of the one of *day*."""
+        if self.form.shares_logs:
+            path = self.form.day_log(self.root, os.sep, self.only_day or day)
         else:
-            path = dated_log(self.root, os.sep, self.only_day or day)
+            path = self.form.new_log(self.root, os.sep, self.id)
+        if self.form.project_directory is None:
+            return path
         return path.parent.with_name(self._project) / path.name
 
     def subagent_log(self, agent_id: str, inner: Iterable[str], origin: CarryOrigin) -> Path:
@@ -97,9 +80,9 @@ class Destination:
         main = self.log(date.min)
         known = self._known(origin)
         if known is not None:  # Subagents may have another project than their session.
-            main = main.parent.with_name(_project_name(self.layout, "", known)) / main.name
+            main = main.parent.with_name(_project_name(self.form, "", known)) / main.name
         nested = subagent_log_near(main, name, agent_id)
-        if origin.is_beside and origin.layout == self.layout:
+        if origin.is_beside and origin.layout == self.form.name:
             return main.with_name(nested.name)
         return nested.parent.joinpath(*inner, nested.name)
 
@@ -108,8 +91,8 @@ class Destination:
         if not self.root.is_dir():
             return []
         found = find_logs(Home(self.root))
-        logs = [log for log in found if log.layout == self.layout and log.kind != "subagent"]
-        if self.layout != "dated":
+        logs = [log for log in found if log.layout == self.form.name and log.kind != "subagent"]
+        if not self.form.shares_logs:
             return [log for log in logs if log.session_id == self.id]
         if self.only_day is not None:
             logs = [log for log in logs if anonymous_id(log) == self.id]
@@ -119,21 +102,8 @@ class Destination:
 
     def _known(self, origin: CarryOrigin) -> str | None:
         """Return the name of the original project directory of a log."""
-        at_home = origin.layout == self.layout != "flat"
+        at_home = origin.layout == self.form.name and self.form.project_directory is not None
         return origin.project if at_home and self._goes_home else None
-
-
-def target_id(origin: CarryOrigin, layout: LayoutName) -> str:
-    """Return the id of a session in *layout*."""
-    if layout in (origin.layout, "dated"):
-        return origin.id
-    if layout == "claude":
-        return origin.id if is_uuid(origin.id) else uuid_of(origin.id)
-    try:
-        flat_log(os.sep, origin.id)
-    except InvalidId:
-        return uuid_of(origin.id)
-    return origin.id
 
 
 def subagent_logs_of(session: Session) -> Iterator[tuple[LogFile, tuple[str, ...]]]:
@@ -160,7 +130,8 @@ def _inner(session_id: str, log: LogFile) -> tuple[str, ...]:
 
 def _day_in(origin: CarryOrigin) -> date | None:
     project, _, day = origin.id.rpartition("/")
-    if origin.layout != "dated" or not project or project != origin.project:
+    is_shared = format_named(origin.layout).shares_logs
+    if not is_shared or not project or project != origin.project:
         return None
     try:
         return date.fromisoformat(day)
@@ -168,7 +139,7 @@ def _day_in(origin: CarryOrigin) -> date | None:
         return None
 
 
-def _project_name(layout: LayoutName, path: str, known: str | None) -> str:
+def _project_name(form: Format, path: str, known: str | None) -> str:
     """Return the name of the project's directory: the original one, or one made from its path."""
     if known is not None:
         if known.startswith(".") or set(known) & set("/\\\0") or not 0 < len(known) <= _NAME_MAX:
@@ -177,13 +148,12 @@ def _project_name(layout: LayoutName, path: str, known: str | None) -> str:
                 hint="it comes from the first line of the log; name the project instead",
             )
         return known
-    by_path, by_text = (project_hash, hash_of) if layout == "dated" else (project_key, key_of)
     try:
         if os.path.isabs(path):
-            return by_path(path)
+            return form.project_name(path)
     except ValueError:
         pass
-    return by_text(path)  # Another system's path cannot be resolved here.
+    return form.project_name(path, is_here=False)
 
 
 def _mentions(path: Path, name: bytes) -> bool:
@@ -193,7 +163,6 @@ def _mentions(path: Path, name: bytes) -> bool:
 
 DialectChoice = Literal["keep", "native"]
 
-_DIALECTS: Final = {"flat": "flat", "dated": "orchestrator"}
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -226,12 +195,11 @@ def convert(
     possible; for ``claude`` they always are. *project* is the session's directory, if its records
     have none or another one.
     """
-    if layout not in LAYOUTS:
-        raise UsageError(f"no layout called {layout!r}", hint=", ".join(LAYOUTS))
+    form = format_named(layout)
     if dialect not in ("keep", "native"):
         raise UsageError(f"no choice called {dialect!r}", hint="keep or native")
     session.main_log  # noqa: B018 - Raises if it is lost.
-    return _Conversion(session, _absolute(root), layout, dialect, project).run()
+    return _Conversion(session, _absolute(root), form, dialect, project).run()
 
 
 class _Conversion:
@@ -241,40 +209,40 @@ class _Conversion:
         self,
         session: Session,
         root: Path,
-        layout: LayoutName,
+        form: Format,
         dialect: DialectChoice,
         project: str | os.PathLike[str] | None,
     ) -> None:
         self._session = session
-        self._layout = layout
+        self._form = form
         self._dialect = dialect
         self._main = SourceLog(session, session.main_logs)
         self._began_at, cwd, self._model = _look_over(self._main)
         named = None if project is None else str(_absolute(project))
         self._cwd = named or cwd or os.getcwd()
         origin = self._main.origin
-        self._to = Destination(root, layout, origin, self._cwd, is_named=named is not None)
+        self._to = Destination(root, form, origin, self._cwd, is_named=named is not None)
         self._path = self._to.log(self._began_at.date())
         self._stays: dict[SourceLog, bool] = {}
-        self._done = Converted(id=self._to.id, layout=layout)
+        self._done = Converted(id=self._to.id, layout=form.name)
 
     def run(self) -> Converted:
         existing = self._to.standing()
         written = self._check(existing) if existing else 0
         for log, inner in subagent_logs_of(self._session):
             self._carry_subagent(log, inner)
-        if self._layout == "dated":
+        if self._form.shares_logs:
             self._write_days(written, existing)
         else:
             self._write_log(self._path, self._main)
             self._done.paths.append(self._path)
-        if self._layout == "flat":
+        if self._form.has_registry:
             note_log(self._path, self._to.id)
         return self._done
 
     def _exists(self, path: Path) -> UsageError:
         return UsageError(
-            f"session {self._to.id} exists in the layout {self._layout}: {path}",
+            f"session {self._to.id} exists in the layout {self._form.name}: {path}",
             hint="name another directory to convert it into",
         )
 
@@ -287,7 +255,7 @@ class _Conversion:
         originals = source.originals()
         if marked:
             head = [source.origin.head(self._to.id, self._cwd, source.agent_id)]
-            if self._layout == "flat" and source.agent_id is None:
+            if self._form.has_registry and source.agent_id is None:
                 first = next(originals, None)
                 if first is not None and first.record.type == "system_init":
                     yield carrier.carry(first)
@@ -298,30 +266,31 @@ class _Conversion:
         yield from map(carrier.carry, originals)
 
     def _carrier(self, source: SourceLog, *, is_marked: bool) -> Carrier:
-        shares = self._layout == "dated" and source.agent_id is None
+        shares = self._form.shares_logs and source.agent_id is None
         return Carrier(
             source.origin,
             self._translator(source),
             shared_by=self._to.id if shares else None,
             is_nameless=self._to.only_day is not None,
-            is_home=source.origin.layout == self._layout and self._dialect == "keep",
+            is_home=source.origin.layout == self._form.name and self._dialect == "keep",
             is_marked=is_marked,
         )
 
-    def _translator(self, source: SourceLog) -> Translator | None:
-        if self._layout == "claude":
-            return ClaudeTranslator(
+    def _translator(self, source: SourceLog) -> translate.Translator | None:
+        if self._form.dialect == "claude":
+            return translate.ClaudeTranslator(
                 session_id=self._to.id,
                 former_id=self._main.origin.id,
                 cwd=self._cwd,
                 began_at=self._began_at,
                 agent_id=source.agent_id,
             )
-        return NativeTranslator(_DIALECTS[self._layout]) if self._dialect == "native" else None
+        is_native = self._dialect == "native"
+        return translate.NativeTranslator(self._form.dialect) if is_native else None
 
     def _comes_home_as_it_was(self, source: SourceLog) -> bool:
         """Return whether all lines can return to the original layout unchanged, without a head."""
-        if source.origin.layout != self._layout:
+        if source.origin.layout != self._form.name:
             return False
         if not source.is_converted and self._dialect == "keep":
             return True
@@ -334,9 +303,7 @@ class _Conversion:
 
     def _system_init(self) -> bytes:
         """Return the first line of a flat log."""
-        init = {"type": "system_init", "timestamp": round(self._began_at.timestamp() * 1000)}
-        more = {"cwd": self._cwd} | ({"model": self._model} if self._model else {})
-        return with_note(encode(init | more), part=True)
+        return with_note(encode(system_init(self._began_at, self._cwd, self._model)), part=True)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -345,9 +312,9 @@ class _Conversion:
         path = self._to.subagent_log(log.agent_id or "", inner, source.origin)
         self._write_log(path, source)
         self._done.subagents += 1
-        data = read_file(_meta_path(log.path))
+        data = read_file(subagent_meta(log.path))
         if not isinstance(data, Unreadable):
-            self._put(_meta_path(path), (data,))
+            self._put(subagent_meta(path), (data,))
 
     def _write_log(self, path: Path, source: SourceLog) -> None:
         seen = _Counts()
@@ -379,7 +346,7 @@ class _Conversion:
         A kill leaves a beginning. All of the lines, or anything else, is an existing session.
         """
         where = self._path.parent
-        if self._layout != "dated" or any(
+        if not self._form.shares_logs or any(
             log.path.parent != where or log.compression for log in existing
         ):
             raise self._exists(existing[0].path)
@@ -457,10 +424,6 @@ def _look_over(source: SourceLog) -> tuple[datetime, str | None, str | None]:
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(os.path.expanduser(path)))
-
-
-def _meta_path(log: Path) -> Path:
-    return log.with_name(f"{log.name.split('.')[0]}.meta.json")
 
 
 def _ended(carried: Iterable[CarriedLines], seen: _Counts) -> Iterator[bytes]:

@@ -28,6 +28,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from turnlog.formats.log_file import subagent_meta
 from turnlog.records.meaning import Author, author_of
 from turnlog.records.record import Assistant, Linked, Progress, Spoken, User
 from turnlog.storage.reader import Placed
@@ -291,8 +292,7 @@ class _FreeCalls:
 def read_meta(log: Path) -> dict[str, Any]:
     """Read the ``.meta.json`` of a subagent's log; empty if missing or unreadable."""
     try:
-        path = log.with_name(f"{log.name.split('.')[0]}.meta.json")
-        value = msgspec.json.decode(path.read_bytes())
+        value = msgspec.json.decode(subagent_meta(log).read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

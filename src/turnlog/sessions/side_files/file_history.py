@@ -29,7 +29,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.errors import NotFound, UsageError
-from turnlog.formats import Home, Problem, side_files
+from turnlog.formats import Problem
+from turnlog.formats.home_files import file_history
 from turnlog.formats.walk import DirectoryWalk, Item
 from turnlog.records.dates import instant
 from turnlog.sessions.session import Session
@@ -43,15 +44,7 @@ from turnlog.sessions.side_files.file_changes import (
     shown_path,
     whole_path,
 )
-from turnlog.storage.atomic_files import (
-    Unreadable,
-    failure,
-    open_file,
-    pieces,
-    put,
-    read_file,
-    text_of,
-)
+from turnlog.storage import atomic_files
 
 _SHOWN: Final = 5
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
@@ -125,11 +118,12 @@ class SessionFiles:
         """Read the session's logs and the versions that its homes keep."""
         traces = FileTraces()
         problems: list[Problem] = []
+        walk = DirectoryWalk(problems)
         for log in session.read_logs:
             for item in session.read(log):
                 traces.see(item.record, log.agent_id)
         homes = dict.fromkeys(log.home for log in session.logs)
-        items = [item for home in homes for item in _items(home, session.id, problems)]
+        items = [item for home in homes for item in file_history(home, session.id, walk)]
         return cls(traces, items, problems)
 
     @property
@@ -294,17 +288,6 @@ def _key(version: Version | Kept) -> object:
     return (version.kept_at if number is None else number, version.problem)
 
 
-def _items(home: Home, session_id: str, problems: list[Problem]) -> Iterator[Item]:
-    """Yield the kept versions of a session in one home, in any layout."""
-    root = home.path.parent if home.path.name == "sessions" else home.path
-    kept = side_files(home, session_id).file_history
-    snapshots = root / "snapshots" / session_id
-    walk = DirectoryWalk(problems)
-    for directory in (kept, snapshots if snapshots.is_dir() else None):
-        if directory is not None:
-            yield from walk.enter(str(Path(directory)))
-
-
 CONTENT_LIMIT: Final = 64 * 1024 * 1024
 # The time for a diff grows faster than the files.
 DIFF_LIMIT: Final = 2 * 1024 * 1024
@@ -345,13 +328,13 @@ class Diff(Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def content_of(version: Version, *, limit: int = CONTENT_LIMIT) -> bytes | Unreadable:
+def content_of(version: Version, *, limit: int = CONTENT_LIMIT) -> bytes | atomic_files.Unreadable:
     """Return the contents of a kept version; empty if the file did not exist then."""
     if version.is_absent:
         return b""
     if version.path is None:
-        return Unreadable(version.problem or "missing")
-    return read_file(version.path, limit=limit, follow=False)
+        return atomic_files.Unreadable(version.problem or "missing")
+    return atomic_files.read_file(version.path, limit=limit, follow=False)
 
 
 def diff_of(old: Version | None, new: Version | None, label: str = "") -> Diff:
@@ -360,7 +343,7 @@ def diff_of(old: Version | None, new: Version | None, label: str = "") -> Diff:
     heads: list[str] = []
     for version in (old, new):
         data = b"" if version is None else content_of(version, limit=DIFF_LIMIT)
-        if isinstance(data, Unreadable):
+        if isinstance(data, atomic_files.Unreadable):
             number = f" {version.number}" if version and version.number else ""
             return Diff(problem=f"version{number} cannot be read: {data.reason}")
         try:
@@ -437,7 +420,7 @@ def _restore(
         return RestoredVersion(
             path=found.file.path,
             outcome=outcome,
-            target=None if parts is None else text_of(str(root.joinpath(*parts))),
+            target=None if parts is None else atomic_files.text_of(str(root.joinpath(*parts))),
             size_bytes=size,
             is_inferred=found.is_inferred,
             detail=detail,
@@ -450,12 +433,12 @@ def _restore(
         return became(VersionOutcome.UNSAFE, "no file can have this name here")
     if version.path is None:
         return became(VersionOutcome.MISSING, version.problem)
-    file = open_file(version.path)
-    if isinstance(file, Unreadable):
+    file = atomic_files.open_file(version.path)
+    if isinstance(file, atomic_files.Unreadable):
         return became(VersionOutcome.MISSING, file.reason)
     with file:
         try:
-            size = put(root, parts, pieces(file), overwrite=overwrite)
+            size = atomic_files.put(root, parts, atomic_files.pieces(file), overwrite=overwrite)
         except FileExistsError:
             return became(VersionOutcome.EXISTS)
         except ValueError:  # A name that the file system's encoding cannot represent.
@@ -465,5 +448,5 @@ def _restore(
                 return became(VersionOutcome.BLOCKED, (error.strerror or "").lower())
             if error.errno in _NO_NAME:
                 return became(VersionOutcome.UNSAFE, (error.strerror or "").lower())
-            raise failure(error, root.joinpath(*parts)) from None
+            raise atomic_files.failure(error, root.joinpath(*parts)) from None
     return became(VersionOutcome.WRITTEN, size=size)

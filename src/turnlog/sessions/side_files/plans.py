@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from turnlog.errors import TurnlogError
 from turnlog.formats import Home, Problem, find_everywhere, plans
+from turnlog.formats.home_files import text_patterns
 from turnlog.records.codec import decode
 from turnlog.records.record import Attachment, Linked, User
 from turnlog.sessions.session import Session
@@ -259,14 +260,15 @@ def with_kept_versions(plan: Plan, homes: Iterable[Home]) -> Plan:
             files = SessionFiles.of(session)
         except (TurnlogError, OSError):
             continue  # The link was a hint; an unreadable session has no versions.
-        for version in _kept_versions(files, f"{plan.name}.md"):
+        for version in _kept_versions(files, plan.name or ""):
             gathered.add(replace(version, session_id=session.id))
     return replace(plan, versions=gathered.plan().versions)
 
 
 def _kept_versions(files: SessionFiles, name: str) -> Iterator[PlanVersion]:
+    names = tuple("/" + pattern.replace("*", name) for pattern in text_patterns("plan"))
     for file in files.files.values():
-        if not file.path.replace("\\", "/").endswith(f"/plans/{name}"):
+        if not file.path.replace("\\", "/").endswith(names):
             continue
         for version in file.versions:
             data = content_of(version, limit=LIMIT)

@@ -9,7 +9,7 @@ function that writes, atomically.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -17,18 +17,9 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from turnlog.errors import NotALog, UsageError
-from turnlog.formats import (
-    Home,
-    Problem,
-    check_session_id,
-    check_subagent_id,
-    find_logs,
-    is_session_id,
-    is_subagent_id,
-    is_uuid,
-    side_files,
-    todo_file,
-)
+from turnlog.formats import Home, Problem, find_logs, todo_file
+from turnlog.formats.home_files import text_files, text_patterns, todo_owners
+from turnlog.formats.ids import check_session_id, check_subagent_id, is_session_id, is_uuid
 from turnlog.formats.walk import DirectoryWalk
 from turnlog.records.codec import encode
 from turnlog.records.lenient_json import NotJson, loads
@@ -36,7 +27,6 @@ from turnlog.sessions.owners import owner_in
 from turnlog.storage.atomic_files import Unreadable, changed_at, failure, put, read_file, text_of
 
 LIMIT: Final = 4 * 1024 * 1024
-_SEPARATOR: Final = "-agent-"
 
 TodoState: TypeAlias = Literal["pending", "in_progress", "completed"]
 Lost: TypeAlias = Literal["session", "subagent"]
@@ -88,24 +78,29 @@ def todos_of(
     home: Home, session_id: str, *, problems: list[Problem] | None = None
 ) -> tuple[TodoList, ...]:
     """Return the todos of every agent of a session, the main agent's first."""
-    found = side_files(home, session_id, problems=problems).todos
-    prefix = session_id + _SEPARATOR
-    lists = (read_todos(path, session_id, path.stem.removeprefix(prefix)) for path in found)
+    check_session_id(session_id)
+    lists = (
+        read_todos(Path(item.path), session_id, agent_id)
+        for name, item in text_files(home, "todos", problems=problems)
+        for owner, agent_id in todo_owners(name)
+        if owner == session_id and item.kind == "file"
+    )
     return tuple(sorted(lists, key=lambda each: (not each.is_main, each.agent_id)))
 
 
 def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
     """Return every todo list in *home*; each says whether its log is missing."""
-    walk = DirectoryWalk(problems)
-    items = [item for item in walk.enter(str(home.path / "todos")) if item.name.endswith(".json")]
+    problems = [] if problems is None else problems
+    items = list(text_files(home, "todos", problems=problems))
     if not items:
         return ()
     mains, subagents = _logs(home, problems)
     found: list[TodoList] = []
-    for item in items:
-        named = _read_name(item.name.removesuffix(".json"), mains)
+    for name, item in items:
+        named = _owner(name, mains)
         if item.kind != "file" or named is None:
-            walk.note(item.path, item.why or "no list of todos is called that")
+            reason = item.why or "no list of todos is called that"
+            problems.append(Problem(Path(item.path), reason))
             continue
         lost: Lost | None = None
         if named[0] not in mains:
@@ -114,11 +109,6 @@ def all_todos(home: Home, *, problems: list[Problem] | None = None) -> tuple[Tod
             lost = "subagent"
         found.append(read_todos(Path(item.path), *named, lost=lost))
     return tuple(found)
-
-
-def orphans(home: Home, *, problems: list[Problem] | None = None) -> tuple[TodoList, ...]:
-    """Return the todo lists whose session or subagent has no log."""
-    return tuple(each for each in all_todos(home, problems=problems) if each.lost)
 
 
 def read_todos(path: Path, session_id: str, agent_id: str, *, lost: Lost | None = None) -> TodoList:
@@ -139,20 +129,26 @@ def tasks_of(
     home: Home, session_id: str, *, problems: list[Problem] | None = None
 ) -> tuple[Task, ...]:
     """Return the session's tasks, in the order of their numbers."""
-    directory = side_files(home, session_id, problems=problems).tasks
-    if directory is None:
-        return ()
-    items = DirectoryWalk(problems).enter(str(directory))
-    files = [item for item in items if item.kind == "file" and item.name.endswith(".json")]
-    tasks = (_task(session_id, Path(item.path)) for item in files if not item.name.startswith("."))
+    check_session_id(session_id)
+    walk = DirectoryWalk(problems)
+    tasks = (
+        _task(session_id, Path(item.path))
+        for pattern in text_patterns("task")
+        for _, item in walk.matching(str(home.path), pattern.replace("*", session_id, 1))
+        if item.kind == "file" and not item.name.startswith(".")
+    )
     return tuple(sorted(tasks, key=lambda task: (len(task.id), task.id)))
 
 
 def sessions_with_tasks(home: Home, *, problems: list[Problem] | None = None) -> tuple[str, ...]:
     """Return the ids of the sessions that have a tasks directory in *home*."""
-    items = DirectoryWalk(problems).enter(str(home.path / "tasks"))
-    names = (item.name for item in items if item.kind == "directory")
-    return tuple(name for name in names if is_session_id(name))
+    walk = DirectoryWalk(problems)
+    return tuple(
+        item.name
+        for pattern in text_patterns("task")
+        for _, item in walk.matching(str(home.path), pattern.rpartition("/")[0])
+        if item.kind == "directory" and is_session_id(item.name)
+    )
 
 
 def replace_todos(
@@ -168,7 +164,7 @@ def replace_todos(
         hint = "symbolic links are not followed when writing; remove it or write to its target"
         raise NotALog(f"{path} is a symbolic link", path=path, hint=hint)
     try:
-        put(home.path, ("todos", path.name), [b"[", b",".join(lines), b"]"], overwrite=True)
+        put(home.path, path.parts[-2:], [b"[", b",".join(lines), b"]"], overwrite=True)
     except OSError as error:
         raise failure(error, path) from None
     return path
@@ -234,11 +230,9 @@ def _ids(value: Any) -> tuple[str, ...]:
     return tuple(text for text in texts if text is not None)
 
 
-def _read_name(stem: str, sessions: set[str]) -> tuple[str, str] | None:
-    """Parse SESSION-agent-AGENT; if the ids contain the separator too, use the known logs."""
-    cuts: Iterator[int] = (at for at in range(len(stem)) if stem.startswith(_SEPARATOR, at))
-    pairs = [(stem[:at], stem[at + len(_SEPARATOR) :]) for at in cuts]
-    pairs = [pair for pair in pairs if is_session_id(pair[0]) and is_subagent_id(pair[1])]
+def _owner(name: str, sessions: set[str]) -> tuple[str, str] | None:
+    """Return the session and agent of a list; if the name is ambiguous, use the known logs."""
+    pairs = todo_owners(name)
     surest = [pair for pair in pairs if pair[0] in sessions] or [
         pair for pair in pairs if is_uuid(pair[0]) or pair[0] == pair[1]
     ]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -171,9 +171,7 @@ class FlatWriter(SessionWriter):
         self._save()
 
     def _head(self) -> bytes:
-        init = {"type": "system_init", "timestamp": round(self._clock().timestamp() * 1000)}
-        init |= {"cwd": self.cwd} | ({"model": self._model} if self._model else {})
-        return encode(init) + b"\n" + super()._head()
+        return encode(system_init(self._clock(), self.cwd, self._model)) + b"\n" + super()._head()
 
     def _leave(self) -> None:
         try:
@@ -195,6 +193,12 @@ class FlatWriter(SessionWriter):
             write_meta(self.path.parent, meta)
             update_registry(self.path.parent, meta)
         return ()
+
+
+def system_init(at: datetime, cwd: str, model: str | None) -> dict[str, Any]:
+    """Return the first record of a flat log."""
+    init = {"type": "system_init", "timestamp": round(at.timestamp() * 1000), "cwd": cwd}
+    return init | ({"model": model} if model else {})
 
 
 def open_writer(
