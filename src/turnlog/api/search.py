@@ -19,10 +19,12 @@ from turnlog.search.language import (
     filters_of,
     joined,
     parse,
+    soft_words,
     word_leaves,
 )
+from turnlog.search.ranking import highlighter_of, terms_of
 from turnlog.search.search import SearchDocument, search
-from turnlog.search.tokenizer import Span, highlighter, literal_of
+from turnlog.search.tokenizer import Span, literal_of
 
 __all__ = [
     "FieldFilter",
@@ -53,10 +55,11 @@ def has_words(query: SearchQuery) -> bool:
 def spans_of(words: str) -> Callable[[str], list[Span]]:
     """Return a function that finds *words* in a text: sorted spans that do not overlap.
 
-    *words* is a query: its words, phrases and prefixes are found, and its filters ignored.
+    *words* is a query: words match by their stem, and filters are ignored.
     """
-    query = parse(words, now=datetime.now(UTC), zone=UTC)
-    find = highlighter(word_leaves(query.tree))
+    tree = parse(words, now=datetime.now(UTC), zone=UTC).tree
+    soft = soft_words(tree)
+    find = highlighter_of(terms_of(soft), [leaf for leaf in word_leaves(tree) if leaf not in soft])
 
     def spans(text: str) -> list[Span]:
         found: list[Span] = []

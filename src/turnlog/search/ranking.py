@@ -32,7 +32,9 @@ from turnlog.search.tokenizer import (
     Span,
     as_phrase,
     fold,
+    highlighter,
     is_lone,
+    merged,
     phrase_pattern,
     stem_of,
     stems_of,
@@ -48,7 +50,7 @@ _WORTH_SHOWING: Final = 0.35
 """The part of its session's best score that a passage needs to be shown."""
 
 _K1: Final = 1.2
-_B_PASSAGE: Final = 0.6
+_B_PASSAGE: Final = 0.75
 _B_SESSION: Final = 0.75
 _CLOSENESS: Final = 0.6
 _CLOSE: Final = 30
@@ -68,7 +70,7 @@ into is it its me my of on or our should so some than that the their them then t
 those to us was we were what when where which who whose why will with would you your
 didn don doesn isn wasn weren hasn haven hadn couldn wouldn shouldn aren
 """
-_OF_COMMON: Final = 0.3
+_OF_COMMON: Final = 0.4
 _COMMON_WORDS: Final = frozenset(_COMMON.split())
 _WEIGHTS: Final = {int(kind): weight for kind, weight in WEIGHTS.items()}
 _NOTE: Final = int(TextKind.NOTE)
@@ -219,12 +221,19 @@ def without_common(wanted: Sequence[Term]) -> Sequence[Term]:
     return [term for term in wanted if term.weight > _OF_COMMON] or wanted
 
 
-def spans_of(occurrences: Iterable[Occurrence]) -> list[Span]:
-    """Return where *occurrences* are, without overlaps."""
-    spans: list[Span] = []
-    for start, end, _ in occurrences:
-        if not spans or start >= spans[-1][1]:
-            spans.append((start, end))
+def highlighter_of(
+    wanted: Sequence[Term], leaves: Sequence[Word | Phrase] = ()
+) -> Callable[[str], list[Span]]:
+    """Return a function that finds *wanted* and, as they are written, *leaves* in a text.
+
+    It returns sorted spans that do not overlap.
+    """
+    find, exactly = finder(without_common(wanted)), highlighter(leaves)
+
+    def spans(text: str) -> list[Span]:
+        found = [(start, end) for start, end, _ in find(text)]
+        return merged([*found, *exactly(text)] if leaves else found)
+
     return spans
 
 

@@ -50,7 +50,7 @@ from turnlog.search.ranking import (
     Term,
     densest,
     finder,
-    spans_of,
+    highlighter_of,
     terms_of,
     without_common,
     worth_showing,
@@ -76,7 +76,7 @@ from turnlog.search.sql import (
     has_prefix,
 )
 from turnlog.search.suggestions import another_time_note, similar_word, unknown_note, without_dates
-from turnlog.search.tokenizer import Span, highlighter, literal_of, matches, merged, terms
+from turnlog.search.tokenizer import highlighter, literal_of, matches, terms
 
 PER_SESSION: Final = 3
 """How many hits of a session are returned, unless more are asked for."""
@@ -360,21 +360,14 @@ class _Search:
             rows = self._fetch(hard, "said", ("stems", every), _LEAST_ROWS)
             for number, term in stems.items():
                 ranking.add(number, rows, term.count)
-        leaves = [*word_leaves(hard)]
         find = finder(without_common(wanted))
-        exact = highlighter(leaves)
-
-        def spans(text: str) -> list[Span]:
-            found = [*spans_of(find(text)), *(exact(text) if leaves else ())]
-            return merged(found)
-
         found = self._in_order(ranking, page)
         if page.newest:
             found = sorted(found, key=lambda each: -each[1][0])
         self._totals = None if is_cut else Counter(row[4] for row in ranking.rows.values())
         accepts = (lambda text: bool(find(text))) if self._index.is_masked else None
         view = HitView(
-            spans,
+            highlighter_of(wanted, word_leaves(hard)),
             lambda text: densest(find(text[:LONGEST_TEXT])),
             page.width,
             page.context,

@@ -360,10 +360,10 @@ def _unspaced(spans: list[Span], words: str, plain: str) -> list[Span]:
 
 def merged(spans: list[Span]) -> list[Span]:
     """Sort *spans* and merge those that overlap."""
-    merged: list[Span] = []
+    apart: list[Span] = []
     for begin, end in sorted(spans):
-        if merged and begin < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        if apart and begin < apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
         else:
-            merged.append((begin, end))
-    return merged[:_MOST_SPANS]
+            apart.append((begin, end))
+    return apart[:_MOST_SPANS]
