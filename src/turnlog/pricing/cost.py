@@ -24,10 +24,9 @@ from msgspec.structs import replace
 from turnlog.config import Config, SettingProblem, load_config
 from turnlog.errors import UsageError
 from turnlog.pricing import extras
-from turnlog.pricing.genai import load_table
 from turnlog.pricing.money import Price, Unpriced, attodollars, dollars
 from turnlog.pricing.overrides import Override, overrides_from
-from turnlog.pricing.table import Table, prices_of
+from turnlog.pricing.table import Table, load_table, prices_of
 from turnlog.records.responses import UNKNOWN, Response
 from turnlog.records.usage import Counters, Usage, count_of, counters_of
 
