@@ -33,11 +33,12 @@ from turnlog.api.query import (
     tool_sequences,
 )
 from turnlog.api.query import Sequence as ToolSequence
-from turnlog.cli.index_access import no_refresh_option, open_index
 from turnlog.cli.options import (
     csv_option,
     home_option,
     json_option,
+    no_refresh_option,
+    open_index,
     page_options,
     period_options,
     project_option,

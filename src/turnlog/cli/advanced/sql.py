@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option, open_index
 from turnlog.cli.options import (
     csv_option,
     home_option,
     json_option,
     limit_option,
     markdown_option,
+    no_refresh_option,
+    open_index,
     period_options,
     show_json,
 )
@@ -150,7 +151,7 @@ def _show(answer: SqlDocument) -> None:
 def _show_table(answer: SqlDocument) -> None:
     from rich.table import Table
 
-    from turnlog.cli.terminal.console import console, pipe_console, safe
+    from turnlog.cli.terminal.console import console, safe
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for number, column in enumerate(answer.columns):
@@ -159,8 +160,7 @@ def _show_table(answer: SqlDocument) -> None:
     for row in answer.rows:
         table.add_row(*(safe(_one_line(cell)) for cell in row))
     # A pipe has no width, even if COLUMNS is set: many columns would shrink to a letter each.
-    out = console() if sys.stdout.isatty() else pipe_console()
-    out.print(table)
+    console(has_width=sys.stdout.isatty()).print(table)
 
 
 def _show_records(answer: SqlDocument) -> None:

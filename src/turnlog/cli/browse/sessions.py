@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option, open_index
 from turnlog.cli.options import (
     csv_option,
     home_option,
     json_option,
     model_option,
+    no_refresh_option,
+    open_index,
     page_options,
     period_options,
     print_unread,

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option, open_index
 from turnlog.cli.options import (
     csv_option,
     force_option,
     home_option,
     json_option,
     limit_option,
+    no_refresh_option,
+    open_index,
     period_options,
     print_problems,
     show_json,

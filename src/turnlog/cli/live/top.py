@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.index_access import print_notices
 from turnlog.cli.options import (
     configured_prices,
     home_option,
     json_option,
     poll_option,
+    print_notices,
     project_option,
     show_json,
     when_option,

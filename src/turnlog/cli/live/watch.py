@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec import Struct
 
-from turnlog.cli.index_access import print_notices
 from turnlog.cli.options import (
     home_option,
     limit_option,
     poll_option,
+    print_notices,
     project_option,
     resolve_session,
     session_option,

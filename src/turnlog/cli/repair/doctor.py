@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option
-from turnlog.cli.options import csv_option, home_option, json_option, line_cap, show_json
+from turnlog.cli.options import (
+    csv_option,
+    home_option,
+    json_option,
+    line_cap,
+    no_refresh_option,
+    show_json,
+)
 from turnlog.cli.terminal.console import counted, one_line, safe, short_path, size
 from turnlog.text import inert
 
@@ -52,7 +58,7 @@ def command(
     """
     from turnlog.api.health.doctor import DoctorFinding, check_up, doctor_context
     from turnlog.api.homes import all_homes
-    from turnlog.cli.index_access import open_index
+    from turnlog.cli.options import open_index
     from turnlog.cli.terminal.progress import progress
 
     began = time.monotonic()

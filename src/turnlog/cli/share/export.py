@@ -31,10 +31,10 @@ from turnlog.api.export import (
     write_file,
 )
 from turnlog.api.homes import Home, Problem, all_homes
-from turnlog.cli.index_access import open_index, open_source
 from turnlog.cli.options import (
     force_option,
     home_option,
+    open_index,
     period_options,
     print_unread,
     redaction_rules,
@@ -423,9 +423,11 @@ class Export(Struct, kw_only=True, dict=True):
 
     @contextmanager
     def _messages(self, tables: Tables) -> Iterator[Iterator[Row]]:
+        from turnlog.api.costs import open_source
+
         prices = usual_prices()
         only = frozenset(self.ids) if self.names else None
-        with open_source(self.homes, prices, no_index=False, is_traced=True) as source:
+        with open_source(self.homes, prices, is_traced=True, open_index=open_index) as source:
             yield tables.messages(source, prices, only)
 
     def _write_parquet(self, rows: dict[TableName, Iterable[Row]]) -> None:

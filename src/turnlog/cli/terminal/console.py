@@ -23,23 +23,18 @@ UNLIMITED: Final = 10_000_000
 _LONGEST_TITLE: Final = 1_000
 
 
-def console() -> Console:
+def console(*, has_width: bool | None = None) -> Console:
     """Return a console that respects pipes and NO_COLOR and never interprets a log's text.
 
-    It is as wide as the terminal or COLUMNS; a pipe or a file has no width.
+    It is as wide as the terminal or COLUMNS; a pipe or a file has no width, and nothing in it is
+    cut, wrapped or padded.
     """
-    if not _has_width():
-        return pipe_console()
     from rich.console import Console
 
-    # Without emoji=False, rich would draw the `:x:` in root:x:0:0 as a cross.
-    is_terminal = sys.stdout.isatty()
-    return Console(highlight=False, markup=True, emoji=False, soft_wrap=not is_terminal)
-
-
-def pipe_console() -> Console:
-    """Return a console that cuts, wraps and pads nothing."""
-    from rich.console import Console
+    if _has_width() if has_width is None else has_width:
+        # Without emoji=False, rich would draw the `:x:` in root:x:0:0 as a cross.
+        is_terminal = sys.stdout.isatty()
+        return Console(highlight=False, markup=True, emoji=False, soft_wrap=not is_terminal)
     from rich.table import Table
 
     class PipeConsole(Console):
