@@ -131,7 +131,7 @@ COMPLETING: Final = "_TURNLOG_COMPLETE"
 def with_completions(command: click.Command) -> click.Command:
     """Return *command*; if a shell asks, able to complete sessions, projects and so on."""
     if COMPLETING in os.environ:
-        from turnlog.cli.completions import add_completions
+        from turnlog.cli.advanced.completion import add_completions
 
         add_completions(command)
     return command
