@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from turnlog.cli.terminal.progress import bar
+from turnlog.cli.terminal.console import bar
 from turnlog.text import inert
 
 if TYPE_CHECKING:

@@ -126,7 +126,7 @@ def _logs(names: tuple[str, ...], homes: tuple[str, ...], problems: list[Problem
 
 
 def _progress(logs: list[LogFile]) -> AbstractContextManager[Callable[[int], None]]:
-    from turnlog.cli.terminal.progress import progress
+    from turnlog.cli.terminal.console import progress
 
     total = 0
     for log in logs:

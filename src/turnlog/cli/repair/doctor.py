@@ -59,7 +59,7 @@ def command(
     from turnlog.api.health.doctor import DoctorFinding, check_up, doctor_context
     from turnlog.api.homes import all_homes
     from turnlog.cli.options import open_index
-    from turnlog.cli.terminal.progress import progress
+    from turnlog.cli.terminal.console import progress
 
     began = time.monotonic()
     found = all_homes(homes)

@@ -36,6 +36,7 @@ from turnlog.cli.terminal.console import (
     age,
     console,
     counted,
+    progress,
     safe,
     short_path,
     show_some,
@@ -44,7 +45,6 @@ from turnlog.cli.terminal.console import (
     when,
 )
 from turnlog.cli.terminal.output import fixed_table
-from turnlog.cli.terminal.progress import progress
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:

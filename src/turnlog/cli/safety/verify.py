@@ -18,8 +18,15 @@ from turnlog.api.keep.restore import (
     verify,
 )
 from turnlog.cli.options import csv_option, home_option, json_option, show_json
-from turnlog.cli.terminal.console import console, counted, safe, short_path, show_some, size
-from turnlog.cli.terminal.progress import progress
+from turnlog.cli.terminal.console import (
+    console,
+    counted,
+    progress,
+    safe,
+    short_path,
+    show_some,
+    size,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console

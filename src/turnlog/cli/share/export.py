@@ -39,9 +39,8 @@ from turnlog.cli.options import (
     print_unread,
     redaction_rules,
 )
-from turnlog.cli.terminal.console import counted, size
+from turnlog.cli.terminal.console import bar, counted, size
 from turnlog.cli.terminal.empty_results import hint_for
-from turnlog.cli.terminal.progress import bar
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.export.conversation import ConversationOptions, ConversationTurn
 from turnlog.export.conversation_builder import read_conversation

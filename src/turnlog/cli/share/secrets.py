@@ -60,7 +60,7 @@ def command(
     """
     from turnlog.api.health.secrets import SecretRow, scan_secrets
     from turnlog.api.homes import all_homes
-    from turnlog.cli.terminal.progress import bar
+    from turnlog.cli.terminal.console import bar
 
     rules = redaction_rules()
     with bar("scanning for secrets") as progress:
