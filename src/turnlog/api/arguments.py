@@ -1,4 +1,4 @@
-"""Arguments that functions of the API share: periods, time zones, projects, sessions, settings.
+"""Arguments that functions of the API share: periods, time zones, projects, names, settings.
 
 They are written as on the command line, such as ``7d`` or ``latest``. A path is read as a shell
 reads it; a name without a slash, if there is no such directory here, is the name of a project in
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from turnlog.catalog.names import no_such_model, short_model, shown_name
 from turnlog.catalog.period import Period, check_period
 from turnlog.errors import TurnlogError, UsageError
 from turnlog.formats import Home, LogFile, find_everywhere, key_of
@@ -27,20 +28,23 @@ if TYPE_CHECKING:
 
     Report = Callable[[Iterable[SettingProblem]], None]
 
+
 __all__ = [
     "Period",
-    "Scoped",
     "When",
     "check_count",
     "check_period",
     "configured_prices",
     "line_cap",
+    "no_such_model",
     "redaction_rules",
     "resolve_instant",
     "resolve_project",
     "resolve_scope",
     "resolve_session_id",
     "resolve_zone",
+    "short_model",
+    "shown_name",
 ]
 
 When: TypeAlias = str | date

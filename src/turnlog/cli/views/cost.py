@@ -155,7 +155,7 @@ def _name_columns(
     from rich.cells import cell_len
     from rich.markup import escape
 
-    from turnlog.api.sessions.names import shown_name
+    from turnlog.api.arguments import shown_name
 
     names = [[inert(shown_name(unit, getattr(row, unit))) for unit in units] for row in rows]
     wanted = [max(map(cell_len, column)) for column in zip(units, *names, strict=True)]
