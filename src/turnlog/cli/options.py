@@ -161,6 +161,11 @@ def limit_option(default: int | None = 20, shown_default: str = "") -> Callable[
     )
 
 
+def report_options(function: F) -> F:
+    """Add --home, --json and --csv."""
+    return home_option(json_option(csv_option(function)))
+
+
 def period_options(function: F) -> F:
     """Add --since, --until and --project."""
     return since_option(until_option(project_option(function)))

@@ -9,13 +9,11 @@ import click
 from msgspec import structs
 
 from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
     no_refresh_option,
     open_index,
     page_options,
     period_options,
+    report_options,
     show_json,
 )
 
@@ -34,9 +32,7 @@ Examples:
 Exit codes: 0 success, 1 no errors found, 2 usage error, 3 failure.""",
 )
 @click.argument("signature", metavar="[SIGNATURE]", required=False)
-@home_option
-@json_option
-@csv_option
+@report_options
 @no_refresh_option
 @period_options
 @click.option(

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
     limit_option,
     markdown_option,
     no_refresh_option,
     open_index,
     period_options,
+    report_options,
     show_json,
 )
 from turnlog.errors import UsageError
@@ -41,9 +39,7 @@ Examples:
 Exit codes: 0 success, 1 no rows, 2 invalid statement or timeout, 3 failure.""",
 )
 @click.argument("statement", required=False)
-@home_option
-@json_option
-@csv_option
+@report_options
 @markdown_option
 @click.option(
     "--schema",

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
     no_refresh_option,
     open_index,
     page_options,
+    report_options,
     since_option,
     until_option,
 )
@@ -39,9 +37,7 @@ Examples:
   turnlog projects --sort tokens --limit 5
   turnlog projects --since 'this month'     counting only sessions of this month""",
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 @since_option
 @until_option
 @click.option(
@@ -146,7 +142,7 @@ def _show(
 
 
 def _cells(row: ProjectRow, now: datetime) -> dict[str, str]:
-    from turnlog.api.sessions.names import short_model
+    from turnlog.api.arguments import short_model
 
     return {
         "sessions": f"{row.sessions:,}",

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
     model_option,
     no_refresh_option,
     open_index,
     page_options,
     period_options,
     print_unread,
+    report_options,
 )
 from turnlog.cli.terminal.console import (
     age,
@@ -67,9 +65,7 @@ Examples:
   turnlog sessions --since 7d --sort tokens
   turnlog sessions --tool WebSearch --model opus""",
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 @period_options
 @click.option("--title", "text_in_title", metavar="TEXT", help="Only titles that contain TEXT.")
 @model_option
@@ -284,7 +280,7 @@ def _lasted(row: Any) -> str:
 
 def short_models(models: list[str]) -> str:
     """Return the short name of the last of *models*, and how many others there are."""
-    from turnlog.api.sessions.names import short_model
+    from turnlog.api.arguments import short_model
 
     if not models:
         return ""

@@ -11,9 +11,6 @@ import click
 from msgspec import Struct
 
 from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
     limit_option,
     markdown_option,
     model_option,
@@ -21,6 +18,7 @@ from turnlog.cli.options import (
     period_options,
     print_notices,
     print_problems,
+    report_options,
     session_option,
     show_json,
     timezone_option,
@@ -75,9 +73,7 @@ In config.toml:
 @click.argument(
     "report", type=click.Choice((*REPORTS, *_OTHERS)), default="daily", metavar="[REPORT]"
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 @markdown_option
 @period_options
 @limit_option(0)
@@ -291,7 +287,7 @@ class _Reports(NamedTuple):
             if left:
                 out.print(f"[dim]… {left:,} more, included in the total; use --limit 0[/]")
         else:
-            from turnlog.api.sessions.names import no_such_model
+            from turnlog.api.arguments import no_such_model
 
             filters = dict(self.options)
             if filters["model"] is not None:

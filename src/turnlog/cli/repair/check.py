@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import (
-    command_line,
-    csv_option,
-    home_arguments,
-    home_option,
-    json_option,
-    line_cap,
-    show_json,
-)
+from turnlog.cli.options import command_line, home_arguments, line_cap, report_options, show_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,9 +45,7 @@ Examples:
 Exit codes: 0 no damage, 1 damage or no logs found, 2 usage error, 3 failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[PATH|SESSION]...")
-@home_option
-@json_option
-@csv_option
+@report_options
 @click.option(
     "--strict", is_flag=True, help="Also check fields, values and JSON that JSON.parse rejects."
 )

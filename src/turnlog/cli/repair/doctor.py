@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    line_cap,
-    no_refresh_option,
-    show_json,
-)
+from turnlog.cli.options import line_cap, no_refresh_option, report_options, show_json
 from turnlog.cli.terminal.console import counted, one_line, safe, short_path, size
 from turnlog.text import inert
 
@@ -43,9 +36,7 @@ Examples:
   turnlog doctor --all           list all cases and the commands that fix them
 Exit codes: 0 no problems, 1 problems found, 2 usage error, 3 failure.""",
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 @no_refresh_option
 @click.option("--all", "everything", is_flag=True, help="List all cases, not only the worst.")
 def command(

@@ -24,10 +24,8 @@ from turnlog.api.keep.restore import (
 )
 from turnlog.cli.hints import hint_of
 from turnlog.cli.options import (
-    csv_option,
     home_arguments,
-    home_option,
-    json_option,
+    report_options,
     show_json,
     since_option,
     until_option,
@@ -73,9 +71,7 @@ Exit codes: 0 success, 1 nothing found or not everything restored,
 2 usage error, 3 failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[SESSION]...")
-@home_option
-@json_option
-@csv_option
+@report_options
 @click.option("--all", "everything", is_flag=True, help="Restore everything that was kept.")
 @click.option("--from", "worked_in", metavar="DIR", help="Sessions that worked in DIR or below it.")
 @since_option

@@ -17,7 +17,7 @@ from turnlog.api.keep.restore import (
     homes_to_verify,
     verify,
 )
-from turnlog.cli.options import csv_option, home_option, json_option, show_json
+from turnlog.cli.options import report_options, show_json
 from turnlog.cli.terminal.console import (
     console,
     counted,
@@ -53,9 +53,7 @@ Examples:
 Exit codes: 0 ok, 1 a copy is missing, altered, extra or stale, 2 usage error,
 3 failure.""",
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
     """Read all kept copies and archives back and compare them.
 

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    period_options,
-    redaction_rules,
-    show_json,
-)
+from turnlog.cli.options import period_options, redaction_rules, report_options, show_json
 
 if TYPE_CHECKING:
     from turnlog.api.health.secrets import SecretRow, SecretsDocument
@@ -41,9 +34,7 @@ In config.toml:
 Exit codes: 0 no secrets, 1 secrets found, 2 usage error, 3 failure.""",
 )
 @click.argument("what", required=False, type=click.Choice(["scan"]), metavar="[scan]")
-@home_option
-@json_option
-@csv_option
+@report_options
 @period_options
 def command(
     what: str | None,  # noqa: ARG001 - The only action, and the default.
