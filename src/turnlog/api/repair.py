@@ -12,7 +12,7 @@ from turnlog.api.store import Store
 from turnlog.formats.format import refuse_rewriting
 from turnlog.keep.compaction.compact import Compaction, compact
 from turnlog.keep.compaction.rules import Rule
-from turnlog.keep.compaction.undo import CompactionUndo, UndoneLog, undo
+from turnlog.keep.compaction.undo import CompactionUndo, undo
 from turnlog.keep.copies.shortfall import Shortfalls
 from turnlog.records.damage import Reason
 from turnlog.sessions.recover import Recovery
@@ -27,10 +27,8 @@ __all__ = [
     "Recovery",
     "Repair",
     "RepairDocument",
-    "RepairedLog",
     "Rule",
     "UndoDocument",
-    "UndoneLog",
     "UndoneRecovery",
     "compact_document",
     "compact_session",

@@ -19,7 +19,6 @@ __all__ = [
     "ConvertDocument",
     "DialectChoice",
     "ForkDocument",
-    "Forked",
     "LabelsDocument",
     "convert_session",
     "fork_session",
