@@ -14,7 +14,6 @@ from turnlog.cli.options import (
     page_options,
     period_options,
     report_options,
-    show_json,
 )
 
 if TYPE_CHECKING:
@@ -68,30 +67,25 @@ def command(
     from turnlog.api.homes import all_homes
     from turnlog.api.query import ErrorPattern, Occurrence, error_context, error_patterns
     from turnlog.cli.terminal.empty_results import print_nothing_found
-    from turnlog.cli.terminal.output import print_rest, show_csv, show_table
+    from turnlog.cli.terminal.output import print_rest, show_data, show_table
 
     wanted = {"limit": limit or None, **filters}
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         if signature is not None:
             around = error_context(index, signature, window=window, **wanted)
-            if as_json:
-                show_json(around)
-            elif as_csv:
-                show_csv(Occurrence, around.occurrences, more=around.next)
-            else:
+            rows = around.occurrences
+            if not show_data(around, Occurrence, rows, as_json=as_json, as_csv=as_csv):
                 _show_context(around)
                 print_rest(around.next)
             return 0
         found = error_patterns(index, minimum=least, **wanted)
-    if as_json:
-        show_json(found)
-    elif as_csv:
-        show_csv(ErrorPattern, found.errors, more=found.next)
-    elif found.errors:
-        rows = [structs.asdict(error) for error in found.errors]
-        for row in rows:
+    if show_data(found, ErrorPattern, found.errors, as_json=as_json, as_csv=as_csv):
+        return 0 if found.errors else 1
+    if found.errors:
+        cells = [structs.asdict(error) for error in found.errors]
+        for row in cells:
             row |= {"signature": row["signature"][:8], "last": row["last_at"]}
-        show_table(["count", "tool", "last", "signature", "example"], rows)
+        show_table(["count", "tool", "last", "signature", "example"], cells)
         print_rest(found.next, found.notes)
         if sys.stdout.isatty():
             from turnlog.cli.terminal.console import console

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import command_line, home_arguments, line_cap, report_options, show_json
+from turnlog.cli.options import command_line, home_arguments, line_cap, report_options
+from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,13 +76,7 @@ def command(
         logs = _logs((), (str(or_sample),), problems)
     with _progress(logs) as advance:
         health = examine(logs, problems=problems, strict=strict, cap=line_cap(), progress=advance)
-    if as_json:
-        show_json(health)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(LocatedFinding, health.findings)
-    else:
+    if not show_data(health, LocatedFinding, health.findings, as_json=as_json, as_csv=as_csv):
         from turnlog.cli.terminal.console import console
 
         out = console()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from turnlog.cli.options import line_cap, no_refresh_option, report_options, show_json
+from turnlog.cli.options import line_cap, no_refresh_option, report_options
 from turnlog.cli.terminal.console import counted, one_line, safe, short_path, size
+from turnlog.cli.terminal.output import show_data
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -65,13 +66,7 @@ def command(
         progress("Checking", context.to_read_bytes) as context.progress,
     ):
         checkup = check_up(context)
-    if as_json:
-        show_json(checkup)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(DoctorFinding, checkup.findings)
-    else:
+    if not show_data(checkup, DoctorFinding, checkup.findings, as_json=as_json, as_csv=as_csv):
         from turnlog.cli.terminal.console import console
 
         out = console()

@@ -42,7 +42,7 @@ from turnlog.cli.terminal.console import (
     titled,
     when,
 )
-from turnlog.cli.terminal.output import fixed_table
+from turnlog.cli.terminal.output import fixed_table, show_data
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -179,13 +179,7 @@ def _check_options(
 
 def _list(selection: KeptSelection, *, as_json: bool, as_csv: bool) -> int:
     document = list_restorable(selection)
-    if as_json:
-        show_json(document)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(RestorableRow, document.sessions)
-    else:
+    if not show_data(document, RestorableRow, document.sessions, as_json=as_json, as_csv=as_csv):
         _show_list(document.sessions, with_parts=bool(selection.names))
     return 0 if document.sessions else 1
 

@@ -11,11 +11,11 @@ import click
 from turnlog.cli.options import (
     csv_option,
     json_option,
-    show_json,
     since_option,
     until_option,
     write_option,
 )
+from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,13 +87,7 @@ def command(
         document = selection.empty(everything=is_all, write=write)
     else:
         document = selection.document()
-    if as_json:
-        show_json(document)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(TrashRow, document.entries)
-    else:
+    if not show_data(document, TrashRow, document.entries, as_json=as_json, as_csv=as_csv):
         _show(document, action, nothing)
     return 0 if document.entries else 1
 

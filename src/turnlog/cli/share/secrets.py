@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.options import period_options, redaction_rules, report_options, show_json
+from turnlog.cli.options import period_options, redaction_rules, report_options
+from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
     from turnlog.api.health.secrets import SecretRow, SecretsDocument
@@ -56,13 +57,7 @@ def command(
     rules = redaction_rules()
     with bar("scanning for secrets") as progress:
         found = scan_secrets(all_homes(homes), rules=rules, progress=progress, **filters)
-    if as_json:
-        show_json(found)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(SecretRow, found.secrets)
-    else:
+    if not show_data(found, SecretRow, found.secrets, as_json=as_json, as_csv=as_csv):
         _show(found)
     return 1 if found.secrets else 0
 
