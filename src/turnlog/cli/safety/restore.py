@@ -17,6 +17,7 @@ from turnlog.api.keep.restore import (
     Restored,
     RestoredFile,
     RestoreDocument,
+    RestoreOptions,
     RestoreOutcome,
     find_kept,
     list_restorable,
@@ -128,7 +129,11 @@ def command(
     size_bytes = sum(session.size_bytes for session in selection.sessions)
     with progress("restoring", 2 * size_bytes) as advance:
         document = restore_kept(
-            selection, everything=everything, advance=advance, hint_of=hint_of, **how
+            selection,
+            RestoreOptions(**how),
+            everything=everything,
+            advance=advance,
+            hint_of=hint_of,
         )
     if as_json:
         show_json(document)
