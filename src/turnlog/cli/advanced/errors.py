@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import structs
 
-from turnlog.cli.options import (
-    no_refresh_option,
-    open_index,
-    page_options,
-    period_options,
-    report_options,
-)
+from turnlog.cli import options
 
 if TYPE_CHECKING:
     from turnlog.api.query import ErrorContext, Nearby
@@ -31,9 +25,9 @@ Examples:
 Exit codes: 0 success, 1 no errors found, 2 usage error, 3 failure.""",
 )
 @click.argument("signature", metavar="[SIGNATURE]", required=False)
-@report_options
-@no_refresh_option
-@period_options
+@options.report_options
+@options.no_refresh_option
+@options.period_options
 @click.option(
     "--tool", metavar="REGEX", help="Only tools whose name matches; API errors count as API."
 )
@@ -46,7 +40,7 @@ Exit codes: 0 success, 1 no errors found, 2 usage error, 3 failure.""",
     help="With SIGNATURE: number of records to show before and after.",
 )
 @click.option("--min", "least", default=1, show_default=True, help="Minimum number of occurrences.")
-@page_options
+@options.page_options
 def command(
     signature: str | None,
     homes: tuple[str, ...],
@@ -70,7 +64,7 @@ def command(
     from turnlog.cli.terminal.output import print_rest, show_data, show_table
 
     wanted = {"limit": limit or None, **filters}
-    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+    with options.open_index(all_homes(homes), no_refresh=no_refresh) as index:
         if signature is not None:
             around = error_context(index, signature, window=window, **wanted)
             rows = around.occurrences
