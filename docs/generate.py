@@ -17,6 +17,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from turnlog.api.health.doctor import Checkup
 from turnlog.api.keep.copies import InstallDocument, KeepDocument
 from turnlog.api.keep.restore import (
     ArchiveDocument,
@@ -38,8 +39,7 @@ from turnlog.api.sessions.side_files import (
     TodosDocument,
 )
 from turnlog.api.sessions.writing import ConvertDocument, ForkDocument, LabelsDocument
-from turnlog.catalog.indexed_sessions import SessionCatalog
-from turnlog.catalog.projects import ProjectCatalog
+from turnlog.catalog.indexed_sessions import ProjectCatalog, SessionCatalog
 from turnlog.catalog.sessions import SessionList
 from turnlog.cli.app import COMMANDS, app
 from turnlog.cli.costs.prices import PriceDocument
@@ -51,7 +51,6 @@ from turnlog.costs.ledger import Explanation, Ledger
 from turnlog.export.conversation import ConversationDocument
 from turnlog.export.exporter import ContentsDocument
 from turnlog.formats import find_homes, find_logs
-from turnlog.health.doctor import Checkup
 from turnlog.health.logs import Health, examine
 from turnlog.health.secrets import SecretsDocument
 from turnlog.insights.explanation import InsightsExplanation

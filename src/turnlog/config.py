@@ -82,34 +82,25 @@ def load_config(directory: str | os.PathLike[str]) -> Config:
     """Read the settings in *directory*, turnlog's home."""
     path = Path(directory) / FILE_NAME
     try:
-        text = _read(path)
-        if text is None:
-            return Config(path)
+        # A FIFO or a huge file must not block a program that only reads a setting.
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise ValueError("not a regular file")
+            data = file.read(LARGEST_BYTES + 1)
+        if len(data) > LARGEST_BYTES:
+            raise ValueError(f"larger than {LARGEST_BYTES:,} bytes")
         import tomllib  # noqa: PLC0415 - Most have no settings, and it takes its time.
 
-        settings = tomllib.loads(text)
+        settings = tomllib.loads(data.decode("utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return Config(path)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return Config(path, problems=(SettingProblem(FILE_NAME, why),))
     except (ValueError, RecursionError) as error:
         return Config(path, problems=(SettingProblem(FILE_NAME, str(error)),))
     return _config(path, settings)
-
-
-def _read(path: Path) -> str | None:
-    """Return the file's contents, or None if it does not exist."""
-    try:
-        # A FIFO or a huge file must not block a program that only reads a setting.
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ValueError("not a regular file")
-        data = file.read(LARGEST_BYTES + 1)
-    if len(data) > LARGEST_BYTES:
-        raise ValueError(f"larger than {LARGEST_BYTES:,} bytes")
-    return data.decode("utf-8-sig")
 
 
 def _config(path: Path, settings: Mapping[str, Any]) -> Config:

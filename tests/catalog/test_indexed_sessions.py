@@ -15,8 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog import build
-from turnlog.catalog.indexed_sessions import SESSION_SORTS, TOP_TOOLS, list_indexed
-from turnlog.catalog.projects import PROJECT_SORTS, list_projects
+from turnlog.catalog.indexed_sessions import (
+    PROJECT_SORTS,
+    SESSION_SORTS,
+    TOP_TOOLS,
+    list_indexed,
+    list_projects,
+)
 from turnlog.catalog.sessions import SessionRow, list_sessions
 from turnlog.costs.usage import scan_usage
 from turnlog.errors import UsageError

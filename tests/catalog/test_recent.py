@@ -9,8 +9,8 @@ from hypothesis import given
 
 from sessions.shapes import logs
 from sessions.trees import answer, call, log_of, record, result, tree
-from turnlog.catalog import recent
-from turnlog.catalog.recent import recent_sessions
+from turnlog.api.sessions import resume
+from turnlog.api.sessions.resume import recent_sessions
 from turnlog.formats import find_homes
 from turnlog.sessions.reading.ranges import count_steps
 
@@ -92,7 +92,7 @@ def test_only_the_logs_of_those_shown_are_read_whole(write, homes, monkeypatch):
         read.append(os.path.basename(path))
         return ()
 
-    monkeypatch.setattr(recent, "read_log", noting)
+    monkeypatch.setattr(resume, "read_log", noting)
     recent_sessions(homes(), now=NOON, limit=2)
     assert read == [f"{session_id(0)}.jsonl", f"{session_id(1)}.jsonl"]
 
@@ -103,7 +103,7 @@ def test_a_log_that_cannot_be_read_to_its_end_is_listed_without_a_count(write, h
     def gone(path):
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr(recent, "read_log", gone)
+    monkeypatch.setattr(resume, "read_log", gone)
     problems = []
     (found,) = recent_sessions(homes(), now=NOON, problems=problems).sessions
     assert found.steps is None

@@ -19,12 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions.trees import answer, call, line, log_of, record, result
+from turnlog.api.health.doctor import CHECKS, CheckContext, Checkup, Urgency, check_up
 from turnlog.api.store import Store
 from turnlog.cli.app import COMMANDS
 from turnlog.errors import IndexUnavailable
 from turnlog.formats import Home, find_homes
 from turnlog.formats.claude_code.cleanup import SETTING
-from turnlog.health.doctor import CHECKS, CheckContext, Checkup, Urgency, check_up
 from turnlog.health.findings import EXAMPLES
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from insights import insights_plain as plainly
+from turnlog.catalog.indexed_sessions import list_projects
 from turnlog.catalog.pages import tokens_of
-from turnlog.catalog.projects import list_projects
 from turnlog.costs.ledger import ledger
 from turnlog.costs.usage import IndexSource
 from turnlog.errors import UsageError

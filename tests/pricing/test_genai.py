@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.pricing import genai
+from turnlog.pricing import table as prices
 from turnlog.pricing.cost import load_prices
-from turnlog.pricing.genai import FILE_NAME, compile_table, load_table
+from turnlog.pricing.table import FILE_NAME, compile_table, load_table
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def count(monkeypatch, table):
         calls.append(1)
         return table
 
-    monkeypatch.setattr(genai, "compile_table", compile_now)
+    monkeypatch.setattr(prices, "compile_table", compile_now)
     return calls
 
 
@@ -58,7 +58,7 @@ def test_reading_it_does_not_import_genai_prices(tmp_path):
         print([name for name in ("genai_prices", "pydantic") if name in sys.modules])
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
-    source = str(Path(genai.__file__).parents[2])
+    source = str(Path(prices.__file__).parents[2])
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": source}
     )
@@ -67,7 +67,7 @@ def test_reading_it_does_not_import_genai_prices(tmp_path):
 
 def test_another_genai_prices_makes_another_table(tmp_path, count, monkeypatch):
     load_table(tmp_path)
-    monkeypatch.setattr(genai, "_fingerprint", lambda: "another")
+    monkeypatch.setattr(prices, "_fingerprint", lambda: "another")
     load_table(tmp_path)
     load_table(tmp_path)
     assert len(count) == 2
@@ -116,6 +116,6 @@ def test_without_genai_prices_there_is_our_own_table_and_a_reason(tmp_path):
         assert prices.find("claude-opus-4-6") is None
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
-    source = str(Path(genai.__file__).parents[2])
+    source = str(Path(prices.__file__).parents[2])
     subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": source})
     assert os.listdir(tmp_path) == []  # Nothing to keep.

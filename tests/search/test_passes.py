@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from turnlog.catalog.projects import list_projects
+from turnlog.catalog.indexed_sessions import list_projects
 from turnlog.formats import find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.insights.explanation import explain

@@ -10,6 +10,7 @@ are abandoned.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections import deque
@@ -22,7 +23,6 @@ import anyio
 import anyio.to_thread
 
 from turnlog.api.store import Store, open_store
-from turnlog.api.threads import run_in_thread
 from turnlog.records.record import Record
 from turnlog.sessions.reading.follow import FollowedItem
 from turnlog.sessions.writing.writer import SessionWriter
@@ -199,3 +199,34 @@ class _Items(AsyncIterator[T]):
 
 async def _asked(question: Callable[[], T], limiter: anyio.CapacityLimiter | None = None) -> T:
     return await anyio.to_thread.run_sync(question, abandon_on_cancel=True, limiter=limiter)
+
+
+async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run *work* in a thread; a cancelled caller waits until it is done.
+
+    A thread cannot be stopped, and the caller has to know the outcome.
+    """
+    bound = partial(work, *args, **kwargs)
+    if not _in_asyncio():
+        return await anyio.to_thread.run_sync(bound)
+    # Task.cancel() ignores shields, so another task waits for the work.
+    task = asyncio.ensure_future(anyio.to_thread.run_sync(bound))
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError as error:
+                cancelled = cancelled or error
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # Retrieved, or asyncio would log it.
+    raise cancelled
+
+
+def _in_asyncio() -> bool:
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False

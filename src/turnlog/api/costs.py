@@ -20,7 +20,6 @@ from turnlog.api.arguments import (
     configured_prices,
     resolve_scope,
     resolve_session_id,
-    weekday_number,
 )
 from turnlog.catalog.period import Period
 from turnlog.config import load_config
@@ -58,7 +57,7 @@ from turnlog.costs.usage import IndexSource, UsageSource, counted_elsewhere, ope
 from turnlog.errors import UsageError
 from turnlog.formats import Home, turnlog_home
 from turnlog.pricing.cost import Mode, Prices
-from turnlog.records.dates import TIMES, Weekday
+from turnlog.records.dates import TIMES, WEEKDAYS, Weekday
 from turnlog.storage.logger import warn_of_settings
 
 R = TypeVar("R", Ledger, CostComparison, Explanation, BlockLedger)
@@ -119,11 +118,14 @@ def cost_question(  # noqa: PLR0917 - Store passes them in this order.
 ) -> Question:
     """Return the question; times, projects and sessions are written as on the command line."""
     homes = tuple(homes)
+    if week_starts not in WEEKDAYS:
+        hint = f"there are {', '.join(WEEKDAYS)}"
+        raise UsageError(f"no week starts on {week_starts!r}", hint=hint)
     within = resolve_scope(homes, since, until, project, timezone)
     return Question(
         by=units_named(by),
         zone=within.zone,
-        week_starts=weekday_number(week_starts),
+        week_starts=WEEKDAYS.index(week_starts),
         period=Period(
             since=within.since,
             until=within.until,

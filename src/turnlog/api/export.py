@@ -13,8 +13,7 @@ from turnlog.api.homes import Home, Problem
 from turnlog.api.index import Index
 from turnlog.api.sessions.lists import list_indexed
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.export.conversation import ConversationOptions, ThreadName
-from turnlog.export.exporter import Shape, exported
+from turnlog.export.conversation import ThreadName
 from turnlog.formats import FORMATS
 from turnlog.sessions.convert.convert import subagent_logs_of
 from turnlog.sessions.session import Session
@@ -24,7 +23,6 @@ from turnlog.storage.atomic_files import failure, put
 __all__ = [
     "Session",
     "ThreadName",
-    "export_text",
     "failure",
     "session_ids",
     "sessions_of",
@@ -32,28 +30,6 @@ __all__ = [
     "usual_prices",
     "write_file",
 ]
-
-
-def export_text(
-    session: Session,
-    shape: Shape,
-    *,
-    thread: ThreadName = "whole",
-    turns: int | tuple[int, int | None] | None = None,
-    tools: bool = True,
-    thinking: bool = True,
-    images: bool = True,
-    redact: bool = True,
-) -> str:
-    """Return a session as Markdown, a web page or JSON; *turns* is one turn or a range."""
-    options = ConversationOptions(
-        thread=thread,
-        turns=(turns, turns) if isinstance(turns, int) else turns,
-        tools=tools,
-        thinking=thinking,
-        images=images,
-    )
-    return exported(session, shape, options, is_redacted=redact)
 
 
 def session_ids(homes: Sequence[Home], names: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -38,10 +39,14 @@ __all__ = [
     "is_within",
     "last_part",
     "logs_named",
+    "row_from",
     "turnlog_home",
     "unread_files",
     "usual_homes",
 ]
+
+
+Row = TypeVar("Row", bound=Struct)
 
 
 class UnreadFile(Struct, kw_only=True):
@@ -49,6 +54,12 @@ class UnreadFile(Struct, kw_only=True):
 
     path: str
     reason: str
+
+
+def row_from(kind: type[Row], source: object, **others: Any) -> Row:
+    """Return a row with the fields that *source* has under the same names, and the *others*."""
+    same = [name for name in kind.__struct_fields__ if name not in others]
+    return kind(**{name: getattr(source, name) for name in same}, **others)
 
 
 def unread_files(problems: Iterable[Problem]) -> list[UnreadFile]:

@@ -44,7 +44,6 @@ __all__ = [
     "LogFollower",
     "Placed",
     "Restart",
-    "WatchedCall",
     "WatchedRow",
     "check_poll",
     "is_noise",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from turnlog.query.errors import (
     ErrorContext,
     ErrorPattern,
-    ErrorPatterns,
     Nearby,
     Occurrence,
     error_context,
@@ -30,11 +29,9 @@ from turnlog.query.filters import (
 )
 from turnlog.query.patterns import (
     FileAccess,
-    FileAccesses,
     Interval,
     Metric,
     Sequence,
-    Sequences,
     Series,
     SeriesPoint,
     file_access,
@@ -66,9 +63,7 @@ __all__ = [
     "Cell",
     "ErrorContext",
     "ErrorPattern",
-    "ErrorPatterns",
     "FileAccess",
-    "FileAccesses",
     "Interval",
     "Metric",
     "Nearby",
@@ -82,7 +77,6 @@ __all__ = [
     "Resource",
     "SchemaDocument",
     "Sequence",
-    "Sequences",
     "Series",
     "SeriesPoint",
     "SqlDocument",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from turnlog.api.homes import Home, UnreadFile, unread_files
+from turnlog.api.homes import Home, UnreadFile, row_from, unread_files
 from turnlog.errors import IndexUnavailable
 from turnlog.index.fallback import Fallback, delete_temporary_indexes, fall_back
 from turnlog.index.refresh.refresh import Progress, RefreshResult, Stage
@@ -62,13 +62,4 @@ def refresh(
 
 def refresh_document(result: RefreshResult) -> RefreshDocument:
     """Return the result of a refresh as it is printed."""
-    return RefreshDocument(
-        logs=result.logs,
-        read=result.read,
-        read_bytes=result.read_bytes,
-        replaced=result.replaced,
-        gone=result.gone,
-        forgotten=result.forgotten,
-        problems=unread_files(result.problems),
-        notices=result.notices,
-    )
+    return row_from(RefreshDocument, result, problems=unread_files(result.problems))

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from turnlog.api.homes import Home, LogFile, turnlog_home
+from turnlog.api.homes import Home, LogFile, row_from, turnlog_home
 from turnlog.api.store import Store
 from turnlog.formats.format import refuse_rewriting
 from turnlog.keep.compaction.compact import Compaction, compact
 from turnlog.keep.compaction.rules import Rule
-from turnlog.keep.compaction.undo import CompactionUndo, UndoneLog, undo
+from turnlog.keep.compaction.undo import CompactionUndo, undo
 from turnlog.keep.copies.shortfall import Shortfalls
 from turnlog.records.damage import Reason
 from turnlog.sessions.recover import Recovery
@@ -27,10 +27,8 @@ __all__ = [
     "Recovery",
     "Repair",
     "RepairDocument",
-    "RepairedLog",
     "Rule",
     "UndoDocument",
-    "UndoneLog",
     "UndoneRecovery",
     "compact_document",
     "compact_session",
@@ -104,27 +102,11 @@ def _lacking(logs: Iterable[LogFile]) -> list[int]:
 
 def repair_document(repairs: Iterable[RepairedLog]) -> RepairDocument:
     """Return *repairs* as they are printed."""
-    return RepairDocument(repairs=[_repair_row(plan, lacking) for _, plan, lacking in repairs])
-
-
-def _repair_row(plan: Repair, lacking: int) -> RepairRow:
-    return RepairRow(
-        path=plan.path,
-        needed=plan.needed,
-        written=plan.written,
-        records=plan.records,
-        salvaged=plan.salvaged,
-        rewritten=plan.rewritten,
-        blank=plan.blank,
-        adds_newline=plan.adds_newline,
-        quarantined=[
-            DamageRange(offset=d.offset, length=d.length, line=d.line, reason=d.reason)
-            for d in plan.quarantined
-        ],
-        original=plan.original,
-        quarantine=plan.quarantine,
-        lacking=lacking,
-    )
+    rows = []
+    for _, plan, lacking in repairs:
+        ranges = [row_from(DamageRange, damage) for damage in plan.quarantined]
+        rows.append(row_from(RepairRow, plan, quarantined=ranges, lacking=lacking))
+    return RepairDocument(repairs=rows)
 
 
 def recover(homes: Sequence[Home], name: str, *, write: bool = False) -> Recovery:
@@ -226,38 +208,21 @@ def compact_session(
 
 def compact_document(done: Compaction) -> CompactDocument:
     """Return a compaction as it is printed."""
-    return CompactDocument(
-        session=done.session,
-        written=done.written,
-        blobs=done.blobs,
-        size_bytes=done.size_bytes,
-        saved_bytes=done.saved_bytes,
-        logs=[
-            CompactLog(
-                path=log.path,
-                subagent=log.agent_id,
-                written=log.written,
-                size_bytes=log.size_bytes,
-                new_size_bytes=log.size_bytes - sum(saving.size_bytes for saving in log.savings),
-                blob_bytes=sum(saving.blob_bytes for saving in log.savings),
-                saved_bytes=log.saved_bytes,
-                rules=[
-                    CompactRule(
-                        rule=saving.rule.value,
-                        lines=saving.lines,
-                        size_bytes=saving.size_bytes,
-                        blob_bytes=saving.blob_bytes,
-                    )
-                    for saving in log.savings
-                ],
-                left_out=[
-                    CompactLeftOut(rule=each.rule.value, views=each.views) for each in log.left_out
-                ],
-                original=log.original,
-            )
-            for log in done.logs
-        ],
-    )
+    logs = [
+        row_from(
+            CompactLog,
+            log,
+            subagent=log.agent_id,
+            new_size_bytes=log.size_bytes - sum(saving.size_bytes for saving in log.savings),
+            blob_bytes=sum(saving.blob_bytes for saving in log.savings),
+            rules=[row_from(CompactRule, saving, rule=saving.rule.value) for saving in log.savings],
+            left_out=[
+                row_from(CompactLeftOut, each, rule=each.rule.value) for each in log.left_out
+            ],
+        )
+        for log in done.logs
+    ]
+    return row_from(CompactDocument, done, logs=logs)
 
 
 def undo_compaction(
@@ -269,21 +234,5 @@ def undo_compaction(
 
 def undo_document(done: CompactionUndo) -> UndoDocument:
     """Return an undone compaction as it is printed."""
-    return UndoDocument(
-        session=done.session,
-        written=done.written,
-        logs=[
-            UndoLog(
-                path=log.path,
-                subagent=log.agent_id,
-                written=log.written,
-                size_bytes=log.size_bytes,
-                new_size_bytes=log.new_size_bytes,
-                lines=log.lines,
-                blobs=log.blobs,
-                originals=log.originals,
-                lost=log.lost,
-            )
-            for log in done.logs
-        ],
-    )
+    logs = [row_from(UndoLog, log, subagent=log.agent_id) for log in done.logs]
+    return row_from(UndoDocument, done, logs=logs)

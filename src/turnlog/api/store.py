@@ -581,12 +581,9 @@ class Store(Closing):
         *only* one part of the session. *partial* leaves out what cannot be read back. *replace*
         renames a log that lacks records of its copy, and puts the copy in its place.
         """
-        from turnlog.api.keep.restore import restore_session
+        from turnlog.api.keep.restore import RestoreOptions, restore_session
 
-        return restore_session(
-            self.homes,
-            text,
-            everywhere=self.root == turnlog_home(),  # The user's homes may be gone by now.
+        wanted = RestoreOptions(
             to=to,
             project=project,
             generation=generation,
@@ -594,6 +591,8 @@ class Store(Closing):
             partial=partial,
             replace=replace,
         )
+        everywhere = self.root == turnlog_home()  # The user's homes may be gone by now.
+        return restore_session(self.homes, text, wanted, everywhere=everywhere)
 
     def export(
         self,
@@ -613,18 +612,17 @@ class Store(Closing):
         compaction) or ``all`` branches. *turns* is one turn, counted from 1, or the first and last
         (None for the end).
         """
-        from turnlog.api.export import export_text
+        from turnlog.export.conversation import ConversationOptions
+        from turnlog.export.exporter import exported
 
-        return export_text(
-            self.session(text),
-            format,
+        options = ConversationOptions(
             thread=thread,
-            turns=turns,
+            turns=(turns, turns) if isinstance(turns, int) else turns,
             tools=tools,
             thinking=thinking,
             images=images,
-            redact=redact,
         )
+        return exported(self.session(text), format, options, is_redacted=redact)
 
     def delete(self, text: str) -> Deletion:
         """Move a session and all its files to the trash; doing it again changes nothing.

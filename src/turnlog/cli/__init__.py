@@ -32,7 +32,7 @@ def main() -> None:
             pass  # Reported below, as for any command.
     _exit_when_interrupted()
     if sys.argv[1:2] == ["statusline"]:
-        from turnlog.cli.statusline.answer import answer
+        from turnlog.cli.statusline import answer
 
         if answer(sys.argv[2:]):
             return

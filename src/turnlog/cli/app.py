@@ -1,23 +1,34 @@
-"""The command group, and how errors are printed."""
+"""The command group, how errors are printed, and output into a pipe without a reader.
+
+When the reader exits, as in ``turnlog … | head -1``, most commands have their result already: the
+rest of the output is discarded and the exit code stays the same. Commands that print while they
+read exit at once with code 0.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Final
+from io import BufferedWriter, FileIO, TextIOWrapper
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from turnlog import __version__
-from turnlog.cli import INTERRUPTED, clean_up_when_interrupted
+from turnlog.cli import INTERRUPTED, clean_up_when_interrupted, discard_output
 from turnlog.cli.hints import hint_of
 from turnlog.cli.options import home_arguments, home_option, json_option
-from turnlog.cli.terminal.broken_pipe import discard_unread
 from turnlog.errors import LogError, NotALog, TurnlogError, UsageError
 from turnlog.text import inert
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 
 COMMANDS: Final = {
     "sessions": "List sessions, most recently active first.",
@@ -120,7 +131,7 @@ COMPLETING: Final = "_TURNLOG_COMPLETE"
 def with_completions(command: click.Command) -> click.Command:
     """Return *command*; if a shell asks, able to complete sessions, projects and so on."""
     if COMPLETING in os.environ:
-        from turnlog.cli.completions import add_completions
+        from turnlog.cli.advanced.completion import add_completions
 
         add_completions(command)
     return command
@@ -150,9 +161,16 @@ class CommandGroup(click.Group):
             )
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
-            # The options of a group belong to its subcommand.
+            # The command parses the options before its name, a group passes them on.
+            homes, as_json = ctx.params.get("homes", ()), ctx.params.get("as_json", False)
+            known = {name for option in command.params for name in option.opts}
+            for option, is_given in (("--home", homes), ("--json", as_json)):
+                if is_given and option not in known and not isinstance(command, click.Group):
+                    hint = f"see turnlog {command.name} --help"
+                    raise UsageError(f"{command.name} has no option {option}", hint=hint)
+            moved = [*home_arguments(homes), *(("--json",) if as_json else ())]
             first = 1 if isinstance(command, click.Group) else 0
-            rest = [*rest[:first], *_moved(ctx, command), *rest[first:]]
+            rest = [*rest[:first], *moved, *rest[first:]]
         return name, command, rest
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -210,53 +228,39 @@ def app(
     return None  # CommandGroup.resolve_command passes the options on to the command.
 
 
-def _moved(context: click.Context, command: click.Command) -> list[str]:
-    """Return the options given before a command, to be parsed by the command."""
-    homes, as_json = context.params.get("homes", ()), context.params.get("as_json", False)
-    known = {name for option in command.params for name in option.opts}
-    for option, is_given in (("--home", homes), ("--json", as_json)):
-        if is_given and option not in known and not isinstance(command, click.Group):
-            raise UsageError(
-                f"{command.name} has no option {option}", hint=f"see turnlog {command.name} --help"
-            )
-    return [*home_arguments(homes), *(("--json",) if as_json else ())]
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     with discard_unread(arguments):
-        return _run(arguments)
-
-
-def _run(arguments: Sequence[str]) -> int:
-    try:
-        code = app.main(list(arguments), prog_name="turnlog", standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        return 0
-    except click.NoSuchOption as error:
-        similar = _similar(error.option_name, error.possibilities or ())
-        path = error.ctx.command_path if error.ctx else "turnlog"
-        return _print_error(
-            f"unknown option {error.option_name!r}", f"{similar}see {path} --help", 2
-        )
-    except click.ClickException as error:
-        return _print_error(_one_line(error.format_message()), _usage_hint(error), 2)
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except click.exceptions.Exit as error:  # The reader of our output left at the very end.
-        return error.exit_code
-    except TurnlogError as error:
-        failed = isinstance(error, LogError) and not isinstance(error, NotALog)
-        return _print_error(error.message, _home_hint(error) or hint_of(error), 3 if failed else 2)
-    except OSError as error:
-        return _print_error(*_system_error(error), 3)
-    except Exception as error:
-        if type(error).__module__ != "sqlite3":  # Only the index uses SQLite.
-            raise
-        return _print_error(f"index: {error}", "rebuild it with: turnlog refresh --rebuild", 3)
+        try:
+            code = app.main(list(arguments), prog_name="turnlog", standalone_mode=False)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            return 0
+        except click.NoSuchOption as error:
+            similar = _similar(error.option_name, error.possibilities or ())
+            path = error.ctx.command_path if error.ctx else "turnlog"
+            return _print_error(
+                f"unknown option {error.option_name!r}", f"{similar}see {path} --help", 2
+            )
+        except click.ClickException as error:
+            return _print_error(_one_line(error.format_message()), _usage_hint(error), 2)
+        except (click.Abort, KeyboardInterrupt):
+            return INTERRUPTED
+        except click.exceptions.Exit as error:  # The reader of our output left at the very end.
+            return error.exit_code
+        except TurnlogError as error:
+            failed = isinstance(error, LogError) and not isinstance(error, NotALog)
+            return _print_error(
+                error.message, _home_hint(error) or hint_of(error), 3 if failed else 2
+            )
+        except OSError as error:
+            return _print_error(*_system_error(error), 3)
+        except Exception as error:
+            if type(error).__module__ != "sqlite3":  # Only the index uses SQLite.
+                raise
+            return _print_error(f"index: {error}", "rebuild it with: turnlog refresh --rebuild", 3)
 
 
 def _system_error(error: OSError) -> tuple[str, str]:
@@ -331,3 +335,67 @@ def _print_error(message: str, hint: str, code: int) -> int:
     if hint:
         click.echo(f"hint: {inert(hint)}", err=True)
     return code
+
+
+_STREAMING: Final = {"show": "", "export": "", "watch": "", "keep": "--watch"}
+"""Commands that print while they read, and the option that makes one do so."""
+
+
+@contextmanager
+def discard_unread(arguments: Sequence[str]) -> Iterator[None]:
+    """Discard what the command of *arguments* writes into pipes without a reader."""
+    command = arguments[0] if arguments else ""
+    if command == "mcp":  # It notices a closed connection itself.
+        yield
+        return
+    option = _STREAMING.get(command)
+    is_streaming = option is not None and (not option or option in arguments)
+    before = sys.stdout, sys.stderr
+    pipes = []
+    for stream in before:
+        with suppress(AttributeError, OSError, ValueError):  # None, or closed.
+            mode = os.fstat(stream.fileno()).st_mode
+            is_pipe = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+            if is_pipe and isinstance(stream, TextIOWrapper):
+                pipes.append(_Pipe(stream))
+    for pipe in pipes:
+        if pipe.stream is before[0]:
+            sys.stdout, pipe.exits = pipe.text, is_streaming
+        else:
+            sys.stderr = pipe.text
+    try:
+        yield
+    finally:
+        for pipe in pipes:
+            pipe.exits = False
+            pipe.text.flush()
+        sys.stdout, sys.stderr = before
+
+
+class _Pipe(FileIO):
+    """A pipe that discards what is written once its reader is gone."""
+
+    exits = False
+    """Exit the command then."""
+
+    def __init__(self, stream: TextIOWrapper) -> None:
+        super().__init__(stream.fileno(), "wb", closefd=False)
+        self.stream = stream
+        self.text = TextIOWrapper(
+            BufferedWriter(self),
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            discard_output(self.fileno())
+        if self.exits:
+            from click.exceptions import Exit
+
+            raise Exit(0)
+        return super().write(data)

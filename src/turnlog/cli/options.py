@@ -1,24 +1,28 @@
-"""Options that several commands share, and helpers to resolve them."""
+"""Options that several commands share, helpers to resolve them, and the index of a command."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from turnlog.cli.terminal.console import bar
 from turnlog.text import inert
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from turnlog.api.homes import LogFile, Problem
+    from turnlog.api.homes import Home, LogFile, Problem
+    from turnlog.api.index import Index
+    from turnlog.api.refresh import Fallback, Stage
     from turnlog.config import SettingProblem
     from turnlog.pricing.cost import Prices
     from turnlog.redact import Rules
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -136,6 +140,11 @@ poll_option = click.option(
 write_option = click.option(
     "--write", is_flag=True, help="Make the changes; without it, only show them."
 )
+no_refresh_option = click.option(
+    "--no-refresh",
+    is_flag=True,
+    help="Use the index as it is, without reading new records first.",
+)
 force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
@@ -150,6 +159,11 @@ def limit_option(default: int | None = 20, shown_default: str = "") -> Callable[
         help="Number of results; 0 for all."
         + (f"  [default: {shown_default}]" if shown_default else ""),
     )
+
+
+def report_options(function: F) -> F:
+    """Add --home, --json and --csv."""
+    return home_option(json_option(csv_option(function)))
 
 
 def period_options(function: F) -> F:
@@ -233,3 +247,28 @@ def print_unread(problems: list[Problem], what: str) -> None:
     others = f" (and {more:,} more)" if more else ""
     click.echo(f"warning: not {what}: {inert(first)}{others}", err=True)
     click.echo("hint: turnlog doctor lists what cannot be read", err=True)
+
+
+def open_index(
+    homes: Sequence[Home],
+    *,
+    no_refresh: bool = False,
+    stage: Stage = "text",
+    fallback: Fallback = "made",
+) -> Index:
+    """Open the index of *homes*, refreshed first unless *no_refresh*."""
+    from turnlog.api.index import open_fresh
+
+    with bar() as progress:
+        index = open_fresh(
+            homes, stage=stage, is_stale_allowed=no_refresh, progress=progress, fallback=fallback
+        )
+    if index.refreshed is not None:
+        print_notices(index.refreshed.notices)
+    return index
+
+
+def print_notices(notices: Sequence[str]) -> None:
+    """Print notices on stderr."""
+    for notice in notices:
+        click.echo(f"notice: {inert(notice)}", err=True)

@@ -154,7 +154,11 @@ def ledger(scan: UsageScan, prices: Prices, question: Question) -> Ledger:
         bill = prices.bill(group, mode=question.mode)
         unpriced += bill.unpriced
         rows.append(figures_of(bill, LedgerRow, **dict(zip(question.by, key, strict=True))))
-    rows.sort(key=lambda row: _order(row, question.by))
+    # By time, then the most expensive first, then by name.
+    times = [unit for unit in question.by if unit in TIMES]
+    rows.sort(key=lambda row: [getattr(row, unit) or "" for unit in question.by])
+    rows.sort(key=lambda row: Decimal(row.cost_usd), reverse=True)
+    rows.sort(key=lambda row: [getattr(row, unit) or "" for unit in times])
     return Ledger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
 
 
@@ -314,13 +318,6 @@ def sum_unpriced(rows: Iterable[UnpricedRow]) -> list[UnpricedRow]:
         total.messages += row.messages
         total.tokens += row.tokens
     return list(sums.values())
-
-
-def _order(row: LedgerRow, by: Sequence[Unit]) -> tuple[tuple[str, ...], Decimal, tuple[str, ...]]:
-    """Sort by time, then the most expensive first, then by name."""
-    names = tuple(str(getattr(row, unit) or "") for unit in by)
-    times = tuple(name for unit, name in zip(by, names, strict=True) if unit in TIMES)
-    return times, -Decimal(row.cost_usd), names
 
 
 def rows_as_lists(report: Ledger, by: Sequence[Unit]) -> Iterator[list[str]]:

@@ -142,47 +142,49 @@ def open_source(
             yield IndexSource(index, prices)
 
 
-class IndexSource:
+class IndexSource(Struct, frozen=True):
     """Usage from the index; only what is needed is read."""
 
-    def __init__(self, index: Index, prices: Prices) -> None:
-        self._index = index
-        self._db = index.db
-        self._prices = prices
+    index: Index
+    prices: Prices
 
     def sums(self, period: Period) -> UsageScan:
         """Return sums; single responses only where the period cuts a quarter of an hour."""
-        if self._has_other_thresholds():
-            return self.responses(period)
+        models = self.index.db.execute(
+            "SELECT name FROM names WHERE id IN (SELECT DISTINCT model FROM usage_sums)"
+        )
+        prices = [price for (model,) in models for price in self.prices.history(model)]
+        if any(tier.above != LONG_CONTEXT for price in prices for tier in price.tiers):
+            return self.responses(period)  # The sums separate only the usual long context.
         if period.since is None and period.until is None:
-            return _indexed_scan(self._db, list(_sums(self._db, UNDATED, _END)))
+            return _indexed_scan(self.index.db, list(_sums(self.index.db, UNDATED, _END)))
         since, until = microseconds(period.since), microseconds(period.until)
         first = UNDATED + 1 if since is None else -(-since // QUARTER_US)
         stop = _END if until is None else until // QUARTER_US
         if first >= stop:
             return self.responses(period)
-        found: list[Response] = list(_sums(self._db, first, stop))
+        found: list[Response] = list(_sums(self.index.db, first, stop))
         if since is not None and since < first * QUARTER_US:
-            found += _responses(self._db, *_between(since, first * QUARTER_US))
+            found += _responses(self.index.db, *_between(since, first * QUARTER_US))
         if until is not None and stop * QUARTER_US < until:
-            found += _responses(self._db, *_between(stop * QUARTER_US, until))
-        return _indexed_scan(self._db, found)
+            found += _responses(self.index.db, *_between(stop * QUARTER_US, until))
+        return _indexed_scan(self.index.db, found)
 
     def responses(self, period: Period) -> UsageScan:
-        return every_response(self._index, period)
+        return every_response(self.index, period)
 
     def traced(self, period: Period) -> UsageScan:
         scan = self.responses(period)
-        logs = {path: log for log, path in self._db.execute("SELECT id, path FROM logs")}
+        logs = {path: log for log, path in self.index.db.execute("SELECT id, path FROM logs")}
         branches = dict(
-            self._db.execute(
+            self.index.db.execute(
                 "SELECT records.id, name FROM records JOIN names ON names.id = branch"
                 " WHERE records.id IN (SELECT record FROM messages)"
             )
         )
         # The tools of each message of each log; a message without an id is known by its record.
         tools: dict[tuple[int, str | int], set[str]] = {}
-        for record, message, tool in self._db.execute(
+        for record, message, tool in self.index.db.execute(
             "SELECT records.id, message, name FROM calls JOIN records ON records.id = calls.record"
             " JOIN names ON names.id = calls.tool"
         ):
@@ -203,27 +205,17 @@ class IndexSource:
 
     def _title(self, session: str) -> str | None:
         query = "SELECT title FROM sessions WHERE session = ? AND title IS NOT NULL"
-        known = self._db.execute(query, (session,)).fetchone()
+        known = self.index.db.execute(query, (session,)).fetchone()
         if known is not None:
             return str(known[0])
         from turnlog.sessions.metadata import read_head_tail  # noqa: PLC0415 - Rarely needed.
 
         query = "SELECT path FROM logs WHERE session = ? AND kind = 'session' AND gone_at IS NULL"
-        for (path,) in self._db.execute(query, (session,)):
+        for (path,) in self.index.db.execute(query, (session,)):
             with suppress(TurnlogError, OSError):
                 if title := read_head_tail(path).summary.title:
                     return title
         return None
-
-    def _has_other_thresholds(self) -> bool:
-        """Return whether a used model has a long-context price that the sums do not separate."""
-        used = "SELECT name FROM names WHERE id IN (SELECT DISTINCT model FROM usage_sums)"
-        return any(
-            tier.above != LONG_CONTEXT
-            for (model,) in self._db.execute(used)
-            for price in self._prices.history(model)
-            for tier in price.tiers
-        )
 
 
 class LogsSource:

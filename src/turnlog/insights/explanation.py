@@ -21,18 +21,9 @@ from turnlog.costs.usage import IndexSource, every_response
 from turnlog.errors import UsageError
 from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
+from turnlog.insights import calls, groups, report
 from turnlog.insights.cache import REASONS, explain_misses, misses_of
-from turnlog.insights.calls import explain_calls, explain_sequences
 from turnlog.insights.edits import explain_edits
-from turnlog.insights.groups import (
-    MAIN,
-    WEEKDAYS,
-    ResponseAuthors,
-    hour_of_week,
-    monday_of,
-    subagent_kinds,
-)
-from turnlog.insights.report import sessions_in
 from turnlog.insights.scope import Evidence, Scope
 from turnlog.insights.turns import (
     compactions_of,
@@ -127,7 +118,7 @@ def _project_names(index: Index) -> Names:
 
 
 def _kind_names(index: Index) -> Names:
-    return _names("kind", {None, MAIN, *subagent_kinds(index).values()})
+    return _names("kind", {None, groups.MAIN, *groups.subagent_kinds(index).values()})
 
 
 def _tool_names(index: Index) -> Names:
@@ -195,8 +186,8 @@ def _by_time(unit: str, name: Callable[[str], str]) -> Callable[[Opened], list[E
 
 
 def _hour_name(hour: str) -> str:
-    weekday, clock = hour_of_week(hour)
-    return f"{WEEKDAYS[weekday]} {clock:02}"
+    weekday, clock = groups.hour_of_week(hour)
+    return f"{groups.WEEKDAYS[weekday]} {clock:02}"
 
 
 def _models(opened: Opened) -> list[Evidence]:
@@ -208,7 +199,7 @@ def _projects(opened: Opened) -> list[Evidence]:
 
 
 def _subagents(opened: Opened) -> list[Evidence]:
-    authors = ResponseAuthors(opened.index)
+    authors = groups.ResponseAuthors(opened.index)
     return _responses(opened, lambda each: opened.which in {None, authors.kind(each) or NOT_KNOWN})
 
 
@@ -229,7 +220,7 @@ def _sessions(opened: Opened) -> Iterable[Evidence]:
     index, asked = opened.index, opened.asked
     typed = typed_in(index, asked)
     scan = IndexSource(index, opened.prices).sums(asked.period)
-    active = sessions_in(index, scan, asked, typed.every)
+    active = report.sessions_in(index, scan, asked, typed.every)
     rows = index.db.execute(
         "SELECT s.session, p.path, coalesce(s.title, ''), s.path, s.last_active_at"
         " FROM sessions AS s LEFT JOIN projects AS p ON p.id = s.project"
@@ -273,7 +264,7 @@ def _turns(opened: Opened) -> Iterable[Evidence]:
 def _calls(condition: str) -> Callable[[Opened], Iterable[Evidence]]:
     """Return a function that explains the calls for which an SQL condition holds."""
     return lambda opened: _newest_first(
-        explain_calls(opened.index, opened.asked, opened.which, condition=condition)
+        calls.explain_calls(opened.index, opened.asked, opened.which, condition=condition)
     )
 
 
@@ -285,7 +276,7 @@ def _sequences(opened: Opened) -> Iterable[Evidence]:
         )
     names = _tool_names(opened.index)
     wanted = [resolve_row(tool, names, what="tool") for tool in wanted]
-    return _newest_first(explain_sequences(opened.index, opened.asked, wanted))
+    return _newest_first(calls.explain_sequences(opened.index, opened.asked, wanted))
 
 
 def _errors(opened: Opened) -> Iterable[Evidence]:
@@ -334,7 +325,7 @@ FIGURES: Final[dict[str, Figure]] = {
     ),
     "days": Figure("Usage by day.", "2026-07-22", _by_time("day", str)),
     "weeks": Figure(
-        "Usage by week, named by its Monday.", "2026-07-20", _by_time("day", monday_of)
+        "Usage by week, named by its Monday.", "2026-07-20", _by_time("day", groups.monday_of)
     ),
     "hours": Figure(
         "Messages by day of the week and hour of the day.", "Wed 14", _by_time("hour", _hour_name)

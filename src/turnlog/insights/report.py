@@ -21,26 +21,10 @@ from turnlog.costs.usage import IndexSource, UsageScan
 from turnlog.errors import UsageError
 from turnlog.index.connection import Index
 from turnlog.index.ids import instant_at
+from turnlog.insights import groups
 from turnlog.insights.cache import Cache, cache_figures, misses_of
 from turnlog.insights.calls import SequenceRow, ToolRow, calls_of
 from turnlog.insights.edits import Edits, edits_of
-from turnlog.insights.groups import (
-    DayRow,
-    HeatMap,
-    ModelRow,
-    ProjectFigures,
-    Streaks,
-    SubagentKindRow,
-    WeekRow,
-    days_of,
-    heat_of,
-    last_day,
-    models_of,
-    projects_of,
-    streaks_of,
-    subagents_of,
-    weeks_of,
-)
 from turnlog.insights.scope import Scope, sessions_of, with_main_log
 from turnlog.insights.turns import (
     CommandRow,
@@ -114,14 +98,14 @@ class Insights(Struct, kw_only=True):
     project: str | None
     overview: ReportHeader
     totals: Figures
-    days: list[DayRow]
-    hours: HeatMap
-    streaks: Streaks
-    weeks: list[WeekRow]
+    days: list[groups.DayRow]
+    hours: groups.HeatMap
+    streaks: groups.Streaks
+    weeks: list[groups.WeekRow]
     week_against_week: WeekAgainstWeek | None
-    models: list[ModelRow]
-    subagents: list[SubagentKindRow]
-    projects: list[ProjectFigures]
+    models: list[groups.ModelRow]
+    subagents: list[groups.SubagentKindRow]
+    projects: list[groups.ProjectFigures]
     tools: list[ToolRow]
     sequences: list[SequenceRow]
     errors: list[ErrorPattern]
@@ -143,12 +127,12 @@ def insights(index: Index, prices: Prices, asked: Scope) -> Insights:
     hours = ledger(scan, prices, asked.by("hour"))
     typed = typed_in(index, asked)
     calls = calls_of(index, asked)
-    days = days_of(hours, prompts_by_day(typed.prompts, asked))
+    days = groups.days_of(hours, prompts_by_day(typed.prompts, asked))
     active_days = [row for row in days if row.messages]
     turns = turn_figures(index, turns_among(index, typed), asked)
-    models = models_of(book, calls)
+    models = groups.models_of(book, calls)
     active = sessions_in(index, scan, asked, typed.every)
-    projects = projects_of(
+    projects = groups.projects_of(
         index,
         scan,
         ledger(scan, prices, asked.by("project")),
@@ -191,12 +175,12 @@ def insights(index: Index, prices: Prices, asked: Scope) -> Insights:
         overview=overview,
         totals=totals,
         days=days,
-        hours=heat_of(hours),
-        streaks=streaks_of((row.day for row in active_days), last_day(asked)),
-        weeks=weeks_of(days),
+        hours=groups.heat_of(hours),
+        streaks=groups.streaks_of((row.day for row in active_days), groups.last_day(asked)),
+        weeks=groups.weeks_of(days),
         week_against_week=_week_against_week(index, prices, asked, typed.every),
         models=asked.first(models),
-        subagents=asked.first(subagents_of(index, scan, prices, asked)),
+        subagents=asked.first(groups.subagents_of(index, scan, prices, asked)),
         projects=asked.first(projects),
         tools=asked.first(calls.tools),
         sequences=asked.first(calls.sequences),

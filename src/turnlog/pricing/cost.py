@@ -24,10 +24,9 @@ from msgspec.structs import replace
 from turnlog.config import Config, SettingProblem, load_config
 from turnlog.errors import UsageError
 from turnlog.pricing import extras
-from turnlog.pricing.genai import load_table
 from turnlog.pricing.money import Price, Unpriced, attodollars, dollars
 from turnlog.pricing.overrides import Override, overrides_from
-from turnlog.pricing.table import Table, prices_of
+from turnlog.pricing.table import Table, load_table, prices_of
 from turnlog.records.responses import UNKNOWN, Response
 from turnlog.records.usage import Counters, Usage, count_of, counters_of
 
@@ -168,7 +167,9 @@ class Prices:
 
     def bill(self, responses: Iterable[Response], *, mode: Mode = "calculate") -> Bill:
         """Price *responses*: computed, as recorded in their logs, or recorded where available."""
-        running = RunningBill(self, mode=mode)
+        if mode not in MODES:
+            raise UsageError(f"invalid cost mode: {mode!r}", hint=f"use {', '.join(MODES)}")
+        running = RunningBill(self, mode)
         for response in responses:
             running.take(response)
         return running.now()
@@ -223,19 +224,16 @@ class Prices:
         )
 
 
-class RunningBill:
+class RunningBill(Struct):
     """A bill to which responses can be added and from which they can be removed."""
 
-    def __init__(self, prices: Prices, *, mode: Mode = "calculate") -> None:
-        if mode not in MODES:
-            raise UsageError(f"invalid cost mode: {mode!r}", hint=f"use {', '.join(MODES)}")
-        self._prices = prices
-        self._mode = mode
-        self._tabs: dict[tuple[Any, ...], _Tab] = {}
+    prices: Prices
+    mode: Mode = "calculate"
+    tabs: dict[tuple[Any, ...], _Tab] = field(default_factory=dict)
 
     def take(self, response: Response, times: int = 1) -> None:
         """Add *response*; -1 times removes one that was added before."""
-        is_recorded = self._mode != "calculate" and response.recorded_usd is not None
+        is_recorded = self.mode != "calculate" and response.recorded_usd is not None
         at = response.at
         key: tuple[Any, ...] = (
             response.model,
@@ -245,16 +243,16 @@ class RunningBill:
             response.inference_geo,
             is_recorded,
         )
-        tab = self._tabs.get(key)
+        tab = self.tabs.get(key)
         if tab is None:
-            if is_recorded or self._mode == "recorded":
+            if is_recorded or self.mode == "recorded":
                 quote = Quote(None, reason="" if is_recorded else NOT_RECORDED)
             else:
                 terms = PriceTerms(response.speed, response.service_tier, response.inference_geo)
-                quote = self._prices.quote(response.model or UNKNOWN, at, terms)
+                quote = self.prices.quote(response.model or UNKNOWN, at, terms)
             if quote.price is not None and quote.price.is_by_hour:
                 key = (*key, at)
-            tab = self._tabs.setdefault(key, _Tab(response.model_name, quote, is_recorded))
+            tab = self.tabs.setdefault(key, _Tab(response.model_name, quote, is_recorded))
         tab.used.add(response.counters, times)
         tab.messages += times * response.messages
         tab.requests += times
@@ -265,14 +263,14 @@ class RunningBill:
             rates = tab.quote.price.rates_for(response.context)
             tab.atto += times * rates.cost(response.counters)
         if not tab.requests:
-            del self._tabs[key]
+            del self.tabs[key]
 
     def now(self) -> Bill:
         """Return the current bill."""
         bill = Bill()
         by_model: dict[str, int] = {}
         unpriced: dict[tuple[str, str], Unpriced] = {}
-        for tab in self._tabs.values():
+        for tab in self.tabs.values():
             name, price, reason = tab.model, tab.quote.price, tab.quote.reason
             bill.used.add(tab.used)
             bill.messages += tab.messages

@@ -7,7 +7,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from turnlog.catalog.projects import PROJECT_SORTS, ProjectCatalog
+from turnlog.catalog.indexed_sessions import PROJECT_SORTS, ProjectCatalog
 from turnlog.cli.browse.projects import SORTS
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "claude"

@@ -250,7 +250,7 @@ def test_a_search_imports_nothing_heavy(home, tmp_path):
     code = (
         "import sys; from turnlog.cli.app import run\n"
         f"run(['search', '--home', {str(home)!r}, 'retry'])\n"
-        "heavy = ['rich', 'asyncio', 'sqlite3.dump', 'turnlog.pricing.genai', 'genai_prices',"
+        "heavy = ['rich', 'asyncio', 'sqlite3.dump', 'turnlog.pricing.table', 'genai_prices',"
         " 'regex']\n"
         "print([name for name in heavy if name in sys.modules])"
     )

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import forked
 from records.answers import SESSION, answer, log_of
 from sampling import examples
-from turnlog.cli.statusline.line import NOTHING, context_percent, line_of
+from turnlog.cli.statusline import NOTHING, context_percent, line_of
 
 TURNLOG = [sys.executable, "-P", "-c", "from turnlog.cli import main; main()"]
 COLOURS = re.compile(r"\x1b\[\d+m")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from turnlog.api.homes import Home, UnreadFile, find_homes, unread_files
+from turnlog.api.homes import Home, UnreadFile, find_homes, row_from, unread_files
 from turnlog.errors import TurnlogError
 from turnlog.formats.kept_copies import kept_place
 from turnlog.formats.settings_changes import Deed, Kind, Remove, Run, State, Step, Write, carry_out
@@ -28,13 +28,9 @@ __all__ = [
     "KeepDocument",
     "KeepRun",
     "KeepStatus",
-    "Loss",
     "LossCount",
     "Remove",
-    "Run",
     "Step",
-    "StepRow",
-    "Unkept",
     "Write",
     "apply_steps",
     "install_document",
@@ -93,16 +89,11 @@ def keep(
 
 def keep_document(run: KeepRun, elapsed_seconds: float | None = None) -> KeepDocument:
     """Return a run as it is printed."""
-    return KeepDocument(
+    return row_from(
+        KeepDocument,
+        run,
         at=datetime.now(UTC),
         elapsed_ms=None if elapsed_seconds is None else round(elapsed_seconds * 1000),
-        files=run.files,
-        copied=run.copied,
-        sessions=run.sessions,
-        without_log=run.without_log,
-        read_bytes=run.read_bytes,
-        written_bytes=run.written_bytes,
-        begun_anew=run.begun_anew,
         problems=unread_files(run.problems),
     )
 
@@ -168,19 +159,15 @@ def apply_steps(steps: Sequence[Step]) -> None:
 
 def install_document(steps: Sequence[Step], *, done: bool) -> InstallDocument:
     """Return *steps* as they are printed."""
-    return InstallDocument(steps=[_step_row(step) for step in steps], done=done)
-
-
-def _step_row(step: Step) -> StepRow:
-    return StepRow(
-        kind=step.kind,
-        place=step.place,
-        state=step.state,
-        command=step.command,
-        writes=[str(deed.path) for deed in step.deeds if isinstance(deed, Write)],
-        removes=[str(deed.path) for deed in step.deeds if isinstance(deed, Remove)],
-        runs=[deed.line for deed in step.deeds if isinstance(deed, Run)],
-        reason=step.reason,
-        hint=step.hint,
-        notes=list(step.notes),
-    )
+    rows = [
+        row_from(
+            StepRow,
+            step,
+            writes=[str(deed.path) for deed in step.deeds if isinstance(deed, Write)],
+            removes=[str(deed.path) for deed in step.deeds if isinstance(deed, Remove)],
+            runs=[deed.line for deed in step.deeds if isinstance(deed, Run)],
+            notes=list(step.notes),
+        )
+        for step in steps
+    ]
+    return InstallDocument(steps=rows, done=done)

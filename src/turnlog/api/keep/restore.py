@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from turnlog.api.homes import Home, UnreadFile, all_homes, unread_files
 from turnlog.api.sessions.kept_session import KeptSession
@@ -50,15 +51,14 @@ from turnlog.keep.verify import verify as _verify
 __all__ = [
     "ArchiveDocument",
     "Archived",
-    "Generation",
     "HomeVerifyReport",
     "KeptSelection",
     "Parity",
-    "PartRow",
     "Refused",
     "RestorableDocument",
     "RestorableRow",
     "RestoreDocument",
+    "RestoreOptions",
     "RestoreOutcome",
     "Restored",
     "RestoredFile",
@@ -67,7 +67,6 @@ __all__ = [
     "VerifyDocument",
     "VerifyFinding",
     "VerifyProblem",
-    "VerifyTotals",
     "archive_sessions",
     "bytes_to_verify",
     "find_kept",
@@ -231,15 +230,32 @@ def _is_within(project: str | None, directories: Iterable[str]) -> bool:
     return any(project == top or project.startswith((top + "/", top + "\\")) for top in tops)
 
 
+class RestoreOptions(Struct, frozen=True, kw_only=True):
+    """Where to restore sessions, and what of them; see `Store.restore`."""
+
+    to: str | os.PathLike[str] | None = None
+    project: str | os.PathLike[str] | None = None
+    generation: int | None = None
+    only: str | None = None
+    partial: bool = False
+    replace: bool = False
+
+    def choose(self, copies: Sequence[Restorable]) -> list[Restorable]:
+        """Return the copies to restore."""
+        return select_copies(
+            copies, project=self.project, generation=self.generation, only=self.only
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether sessions are restored as they were kept last, to their own place."""
+        return self.to is None and self.project is None and self.generation is None
+
+
 def restore_kept(
     selection: KeptSelection,
+    wanted: RestoreOptions,
     *,
-    to: str | None = None,
-    project: str | None = None,
-    generation: int | None = None,
-    only: str | None = None,
-    partial: bool = False,
-    replace: bool = False,
     everything: bool = False,
     advance: Advance | None = None,
     hint_of: Callable[[TurnlogError], str] | None = None,
@@ -250,29 +266,19 @@ def restore_kept(
     raised. *hint_of* makes the hints of those that were refused.
     """
     names = selection.names
-    sessions = select_copies(selection.sessions, project=project, generation=generation, only=only)
-    _check_one_project(sessions, project)
+    sessions = wanted.choose(selection.sessions)
+    _check_one_project(sessions, wanted)
     document = RestoreDocument()
     if len(names) == len(sessions) == 1:
-        done = _restore(
-            sessions[0],
-            to=to,
-            project=project,
-            generation=generation,
-            only=only,
-            partial=partial,
-            replace=replace,
-            advance=advance,
-        )
-        document.restored.append(done)
+        document.restored.append(_restore(sessions[0], **asdict(wanted), advance=advance))
     else:
         for result in restore_each(
             sessions,
-            to=to,
-            project=project,
-            generation=generation,
-            partial=partial,
-            replace=replace,
+            to=wanted.to,
+            project=wanted.project,
+            generation=wanted.generation,
+            partial=wanted.partial,
+            replace=wanted.replace,
             though_moved=bool(names),
             advance=advance,
             hint_of=hint_of,
@@ -282,15 +288,15 @@ def restore_kept(
             else:
                 document.restored.append(result)
         for mirror in selection.mirrors if everything else ():
-            document.others += restore_rest(mirror, to=to, advance=advance)
-    if not (to or project or generation):
+            document.others += restore_rest(mirror, to=wanted.to, advance=advance)
+    if wanted.is_whole:
         note_restored(document.restored)
     return document
 
 
-def _check_one_project(sessions: Sequence[Restorable], project: str | None) -> None:
+def _check_one_project(sessions: Sequence[Restorable], wanted: RestoreOptions) -> None:
     """Raise if sessions of several projects would continue in one directory."""
-    if project is None or len(sessions) < 2:
+    if wanted.project is None or len(sessions) < 2:
         return
     projects = sorted({each.project for each in sessions if each.project is not None})
     tops = [each for each in projects if not _is_within(each, set(projects) - {each})]
@@ -305,14 +311,9 @@ def _check_one_project(sessions: Sequence[Restorable], project: str | None) -> N
 def restore_session(
     homes: Sequence[Home],
     name: str,
+    wanted: RestoreOptions,
     *,
     everywhere: bool = False,
-    to: str | os.PathLike[str] | None = None,
-    project: str | os.PathLike[str] | None = None,
-    generation: int | None = None,
-    only: str | None = None,
-    partial: bool = False,
-    replace: bool = False,
 ) -> Restored:
     """Restore one session in each project it was kept in; return the result of the latest copy.
 
@@ -320,19 +321,8 @@ def restore_session(
     """
     among = all_mirrors(homes) if everywhere else mirrors(homes)
     copies = find_restorable(among, name).everywhere
-    done = [
-        _restore(
-            copy,
-            to=to,
-            project=project,
-            generation=generation,
-            only=only,
-            partial=partial,
-            replace=replace,
-        )
-        for copy in select_copies(copies, project=project, generation=generation, only=only)
-    ]
-    if to is None and project is None and generation is None:
+    done = [_restore(copy, **asdict(wanted)) for copy in wanted.choose(copies)]
+    if wanted.is_whole:
         note_restored(done)
     return done[0]
 

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 
 from turnlog.catalog.indexed_sessions import (
     IndexedSession,
+    ProjectCatalog,
+    ProjectRow,
+    ProjectSort,
     SessionCatalog,
     SessionSort,
     list_indexed,
+    list_projects,
 )
 from turnlog.catalog.names import models_used, no_such_model, no_such_tool, tools_named
-from turnlog.catalog.projects import ProjectCatalog, ProjectRow, ProjectSort, list_projects
 from turnlog.catalog.session_figures import (
     RecordPosition,
     SessionFigures,

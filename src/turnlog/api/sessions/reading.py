@@ -51,7 +51,6 @@ __all__ = [
     "Subagent",
     "branches_document",
     "choose",
-    "describe",
     "describe_session",
     "document_of",
     "filters",

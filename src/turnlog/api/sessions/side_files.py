@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnlog.api.arguments import resolve_session_id
-from turnlog.api.homes import Home, Problem
+from turnlog.api.homes import Home, Problem, row_from
 from turnlog.api.sessions.lists import sessions_in
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats.home_files import file_history
@@ -26,14 +26,13 @@ from turnlog.sessions.side_files.file_history import (
     SessionFiles,
     TouchedFile,
     Version,
-    VersionOutcome,
     content_of,
     diff_of,
     restore,
     restore_all,
 )
-from turnlog.sessions.side_files.plans import Plan, PlanVersion, find_plans, with_kept_versions
-from turnlog.sessions.side_files.prompts import Prompt, find_prompts
+from turnlog.sessions.side_files.plans import Plan, find_plans, with_kept_versions
+from turnlog.sessions.side_files.prompts import find_prompts
 from turnlog.sessions.side_files.todos import (
     Task,
     TodoList,
@@ -46,27 +45,19 @@ from turnlog.storage.atomic_files import Unreadable, text_of
 
 __all__ = [
     "DiffRow",
-    "EditRow",
     "FileTraces",
     "FilesDocument",
-    "PastedRow",
     "PlanRow",
-    "PlanSession",
-    "PlanVersionRow",
     "PlansDocument",
     "PromptRow",
     "PromptsDocument",
     "RestoredVersion",
     "SessionFiles",
-    "TaskRow",
-    "TodoItem",
-    "TodoRow",
     "TodosDocument",
     "TouchedFile",
     "TouchedFileRow",
     "Unreadable",
     "Version",
-    "VersionOutcome",
     "content_of",
     "file_bytes",
     "find_plan",
@@ -202,37 +193,23 @@ def _session_with_todos(homes: Sequence[Home], name: str, lists: Iterable[TodoLi
 
 
 def _todo_row(todos: TodoList) -> TodoRow:
-    return TodoRow(
+    return row_from(
+        TodoRow,
+        todos,
         session=todos.session_id,
         agent=todos.agent_id,
-        is_main=todos.is_main,
-        lost=todos.lost,
-        changed_at=todos.changed_at,
-        items=[
-            TodoItem(
-                content=todo.content,
-                state=todo.state,
-                priority=todo.priority,
-                active_form=todo.active_form,
-            )
-            for todo in todos.todos
-        ],
-        problem=todos.problem,
+        items=[row_from(TodoItem, todo) for todo in todos.todos],
         path=text_of(todos.path) or "",
     )
 
 
 def _task_row(task: Task) -> TaskRow:
-    return TaskRow(
+    return row_from(
+        TaskRow,
+        task,
         session=task.session_id,
-        id=task.id,
-        subject=task.subject,
-        description=task.description,
-        state=task.state,
-        active_form=task.active_form,
         blocks=list(task.blocks),
         blocked_by=list(task.blocked_by),
-        problem=task.problem,
         path=text_of(task.path) or "",
     )
 
@@ -364,28 +341,19 @@ def _version(row: PlanRow, digest: str) -> PlanVersionRow:
 
 
 def _plan_row(plan: Plan, *, texts: bool) -> PlanRow:
-    return PlanRow(
-        name=plan.name,
-        title=plan.title,
-        changed_at=plan.changed_at,
-        versions=[_version_row(version, texts=texts) for version in plan.versions],
-        sessions=[PlanSession(id=each.session_id, hint=each.hint.value) for each in plan.sessions],
-        problem=plan.problem,
-        path=plan.path,
-        home=plan.home,
-    )
-
-
-def _version_row(version: PlanVersion, *, texts: bool) -> PlanVersionRow:
-    return PlanVersionRow(
-        sha256=version.sha256,
-        title=version.title,
-        at=version.at,
-        origin=version.origin.value,
-        session=version.session_id,
-        size_bytes=len(version.text.encode()),
-        text=version.text if texts else None,
-    )
+    versions = [
+        row_from(
+            PlanVersionRow,
+            version,
+            origin=version.origin.value,
+            session=version.session_id,
+            size_bytes=len(version.text.encode()),
+            text=version.text if texts else None,
+        )
+        for version in plan.versions
+    ]
+    sessions = [PlanSession(id=link.session_id, hint=link.hint.value) for link in plan.sessions]
+    return row_from(PlanRow, plan, versions=versions, sessions=sessions)
 
 
 class PastedRow(Struct, kw_only=True):
@@ -445,23 +413,20 @@ def list_prompts(
     )
     end = offset + len(page.prompts)
     return PromptsDocument(
-        prompts=[_prompt_row(prompt) for prompt in page.prompts],
+        prompts=[
+            row_from(
+                PromptRow,
+                prompt,
+                session=prompt.session_id,
+                pasted=[row_from(PastedRow, paste) for paste in prompt.pasted],
+            )
+            for prompt in page.prompts
+        ],
         next=end if page.prompts and end < page.total else None,
         total=page.total,
         damaged=page.damaged,
         odd=page.odd,
         unreadable=[problem.reason for problem in problems],
-    )
-
-
-def _prompt_row(prompt: Prompt) -> PromptRow:
-    return PromptRow(
-        text=prompt.text,
-        at=prompt.at,
-        project=prompt.project,
-        session=prompt.session_id,
-        pasted=[PastedRow(id=each.id, kind=each.kind, text=each.text) for each in prompt.pasted],
-        home=prompt.home,
     )
 
 
@@ -580,9 +545,7 @@ def _add_diffs(
         first = old.version if old else file.versions[0] if file.versions else None
         if new is not None and first is not None and (at or len(file.versions) > 1):
             diff = diff_of(first, new.version, file.shown)
-            row.diff = DiffRow(
-                text=diff.text, added=diff.added, removed=diff.removed, problem=diff.problem
-            )
+            row.diff = row_from(DiffRow, diff)
         elif not at:
             # No versions to compare: show the edits one after the other.
             row.diff = DiffRow(
@@ -630,15 +593,7 @@ def _file_row(file: TouchedFile) -> TouchedFileRow:
         shown=file.shown,
         versions=[_printable(version) for version in file.versions],
         edits=[
-            EditRow(
-                tool=edit.tool,
-                record=edit.uuid,
-                subagent=edit.agent_id,
-                at=edit.at,
-                added=edit.added,
-                removed=edit.removed,
-            )
-            for edit in file.edits
+            row_from(EditRow, edit, record=edit.uuid, subagent=edit.agent_id) for edit in file.edits
         ],
     )
 

@@ -1,10 +1,24 @@
-"""``turnlog completion``: print the completion script of a shell."""
+"""``turnlog completion``: the completion script of a shell, and the values that it completes.
+
+Sessions, projects, models, branches and tools are read from the index as it is, without a refresh.
+Without an index only sessions are completed, by the names of their logs.
+"""
 
 from __future__ import annotations
 
-import click
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
 
-from turnlog.errors import UsageError
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from turnlog.api.homes import Home, all_homes, all_logs, last_part
+from turnlog.api.index import select_names
+from turnlog.errors import TurnlogError, UsageError
+from turnlog.text import inert
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -21,8 +35,6 @@ Completes commands, options, session IDs with titles, projects and models.""",
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
     """Print the completion script of a shell. Load it in the shell's configuration."""
-    from click.shell_completion import get_completion_class
-
     from turnlog.cli.app import app
 
     kind = get_completion_class(shell)
@@ -38,3 +50,68 @@ def command(shell: str) -> None:
     script = script.replace("compopt -o dirnames", "compopt -o filenames -o dirnames")
     # zsh would drop empty values and shift those that follow.
     click.echo(script.replace("in ${response}; do", 'in "${response[@]}"; do'))
+
+
+_MOST: Final = 50
+_OPTIONS: Final = {
+    "--project": "project",
+    "--from": "project",
+    "--session": "session",
+    "--model": "model",
+    "--branch": "branch",
+    "--tool": "tool",
+}
+
+
+def add_completions(command: click.Command) -> None:
+    """Make the parameters of *command* complete sessions, projects and so on."""
+    for parameter in command.params:
+        kind = _kind_of(parameter)
+        if kind is not None:
+            setattr(parameter, "shell_complete", _completer(kind))  # noqa: B010 - This one only.
+
+
+def _kind_of(parameter: click.Parameter) -> str | None:
+    """Return what a parameter is, if that can be listed."""
+    if isinstance(parameter, click.Argument):
+        metavar = parameter.metavar or ""
+        if "SESSION" in metavar:
+            return "session"
+        return "model" if parameter.name == "model" else None
+    names = (*parameter.opts, *parameter.secondary_opts)
+    return next((_OPTIONS[name] for name in names if name in _OPTIONS), None)
+
+
+def _completer(kind: str) -> Callable[[click.Context, str], list[CompletionItem]]:
+    def complete(context: click.Context, typed: str) -> list[CompletionItem]:
+        with suppress(TurnlogError, OSError, sqlite3.Error):
+            return _items(kind, typed, context.params.get("homes") or ())
+        return []
+
+    return complete
+
+
+def _items(kind: str, typed: str, homes: Sequence[str]) -> list[CompletionItem]:
+    places = all_homes(homes)
+    values = select_names(places, kind)
+    if kind == "session":
+        known = _by_log_name(places) if values is None else values
+        values = [*known, ("latest", "the most recently active")]
+    values = values or []
+    if kind == "project" and typed and typed == os.path.basename(typed):
+        values += [(last_part(path), path) for path, _ in values]
+    start = os.path.expanduser(typed) if kind == "project" else typed
+    matches = [value for value in values if value[0] and value[0].startswith(start)]
+    items = [
+        CompletionItem(value, help=inert(about or "")[:60])
+        for value, about in dict.fromkeys(matches)
+        if value == inert(value)
+    ]
+    if kind == "project":  # Any other directory is valid too; bash drops items before this one.
+        items.insert(0, CompletionItem(typed, type="dir"))
+    return items[:_MOST]
+
+
+def _by_log_name(homes: Sequence[Home]) -> list[tuple[str, str | None]]:
+    logs = all_logs(homes)
+    return [(log.session_id, None) for log in logs if log.kind == "session" and log.session_id]

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import structs
 
-from turnlog.cli.index_access import no_refresh_option, open_index
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    page_options,
-    period_options,
-    show_json,
-)
+from turnlog.cli import options
 
 if TYPE_CHECKING:
     from turnlog.api.query import ErrorContext, Nearby
@@ -33,11 +25,9 @@ Examples:
 Exit codes: 0 success, 1 no errors found, 2 usage error, 3 failure.""",
 )
 @click.argument("signature", metavar="[SIGNATURE]", required=False)
-@home_option
-@json_option
-@csv_option
-@no_refresh_option
-@period_options
+@options.report_options
+@options.no_refresh_option
+@options.period_options
 @click.option(
     "--tool", metavar="REGEX", help="Only tools whose name matches; API errors count as API."
 )
@@ -50,7 +40,7 @@ Exit codes: 0 success, 1 no errors found, 2 usage error, 3 failure.""",
     help="With SIGNATURE: number of records to show before and after.",
 )
 @click.option("--min", "least", default=1, show_default=True, help="Minimum number of occurrences.")
-@page_options
+@options.page_options
 def command(
     signature: str | None,
     homes: tuple[str, ...],
@@ -71,30 +61,25 @@ def command(
     from turnlog.api.homes import all_homes
     from turnlog.api.query import ErrorPattern, Occurrence, error_context, error_patterns
     from turnlog.cli.terminal.empty_results import print_nothing_found
-    from turnlog.cli.terminal.output import print_rest, show_csv, show_table
+    from turnlog.cli.terminal.output import print_rest, show_data, show_table
 
     wanted = {"limit": limit or None, **filters}
-    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+    with options.open_index(all_homes(homes), no_refresh=no_refresh) as index:
         if signature is not None:
             around = error_context(index, signature, window=window, **wanted)
-            if as_json:
-                show_json(around)
-            elif as_csv:
-                show_csv(Occurrence, around.occurrences, more=around.next)
-            else:
+            rows = around.occurrences
+            if not show_data(around, Occurrence, rows, as_json=as_json, as_csv=as_csv):
                 _show_context(around)
                 print_rest(around.next)
             return 0
         found = error_patterns(index, minimum=least, **wanted)
-    if as_json:
-        show_json(found)
-    elif as_csv:
-        show_csv(ErrorPattern, found.errors, more=found.next)
-    elif found.errors:
-        rows = [structs.asdict(error) for error in found.errors]
-        for row in rows:
+    if show_data(found, ErrorPattern, found.errors, as_json=as_json, as_csv=as_csv):
+        return 0 if found.errors else 1
+    if found.errors:
+        cells = [structs.asdict(error) for error in found.errors]
+        for row in cells:
             row |= {"signature": row["signature"][:8], "last": row["last_at"]}
-        show_table(["count", "tool", "last", "signature", "example"], rows)
+        show_table(["count", "tool", "last", "signature", "example"], cells)
         print_rest(found.next, found.notes)
         if sys.stdout.isatty():
             from turnlog.cli.terminal.console import console

@@ -33,14 +33,16 @@ from turnlog.api.query import (
     tool_sequences,
 )
 from turnlog.api.query import Sequence as ToolSequence
-from turnlog.cli.index_access import no_refresh_option, open_index
 from turnlog.cli.options import (
     csv_option,
     home_option,
     json_option,
+    no_refresh_option,
+    open_index,
     page_options,
     period_options,
     project_option,
+    report_options,
     resolve_session,
     session_option,
     show_json,
@@ -306,9 +308,7 @@ Examples:
   turnlog query sequences --since 30d
   turnlog query sequences --pattern "Read -> Edit\"""",
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 @no_refresh_option
 @period_options
 @click.option("--pattern", metavar="TOOLS", help='Only this sequence, such as "Read -> Edit".')
@@ -343,9 +343,7 @@ Examples:
   turnlog query files src/app.py          one file, in any directory""",
 )
 @click.argument("file", metavar="[FILE]", required=False)
-@home_option
-@json_option
-@csv_option
+@report_options
 @no_refresh_option
 @period_options
 @page_options
@@ -379,9 +377,7 @@ Examples:
   turnlog query series --metric tokens --interval week
   turnlog query series --metric error_rate --since 7d --csv""",
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 @no_refresh_option
 @period_options
 @click.option(

@@ -59,7 +59,7 @@ def _refresh(homes: list[str]) -> None:
 def _read_changes(homes: list[str], look: Freshness) -> RefreshResult:
     from pathlib import Path
 
-    from turnlog.cli.terminal.progress import bar
+    from turnlog.cli.terminal.console import bar
     from turnlog.formats.homes import Home
     from turnlog.index.refresh.refresh import refresh
 

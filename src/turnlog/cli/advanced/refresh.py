@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from turnlog.cli.advanced.quick_refresh import summary
-from turnlog.cli.index_access import print_notices
-from turnlog.cli.options import home_option, json_option, show_json
-from turnlog.cli.terminal.progress import bar
+from turnlog.cli.options import home_option, json_option, print_notices, show_json
+from turnlog.cli.terminal.console import bar
 
 if TYPE_CHECKING:
     from turnlog.api.refresh import RefreshResult

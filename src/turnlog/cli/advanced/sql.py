@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option, open_index
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    limit_option,
-    markdown_option,
-    period_options,
-    show_json,
-)
+from turnlog.cli import options
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,20 +31,18 @@ Examples:
 Exit codes: 0 success, 1 no rows, 2 invalid statement or timeout, 3 failure.""",
 )
 @click.argument("statement", required=False)
-@home_option
-@json_option
-@csv_option
-@markdown_option
+@options.report_options
+@options.markdown_option
 @click.option(
     "--schema",
     "wants_schema",
     is_flag=True,
     help="Describe all views, or the one given as STATEMENT.",
 )
-@period_options
-@limit_option(1000)
+@options.period_options
+@options.limit_option(1000)
 @click.option("--seconds", default=10.0, show_default=True, type=float, help="Timeout in seconds.")
-@no_refresh_option
+@options.no_refresh_option
 def command(
     statement: str | None,
     homes: tuple[str, ...],
@@ -85,10 +74,10 @@ def command(
     if statement == "-":
         data = sys.stdin.buffer.read(MOST_STATEMENT_BYTES + 1)
         statement = data.decode("utf-8", "surrogateescape")
-    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+    with options.open_index(all_homes(homes), no_refresh=no_refresh) as index:
         answer = run_sql(index, statement, limit=limit or MOST_ROWS, seconds=seconds, **filters)
     if as_json:
-        show_json(answer)
+        options.show_json(answer)
     elif as_csv:
         from turnlog.cli.terminal.output import show_csv_cells
 
@@ -108,7 +97,7 @@ def _schema(name: str | None, *, as_json: bool) -> int:
 
     found = schema(name)
     if as_json:
-        show_json(found)
+        options.show_json(found)
     else:
         _show_schema(found, is_one=name is not None)
     return 0
@@ -150,7 +139,7 @@ def _show(answer: SqlDocument) -> None:
 def _show_table(answer: SqlDocument) -> None:
     from rich.table import Table
 
-    from turnlog.cli.terminal.console import console, pipe_console, safe
+    from turnlog.cli.terminal.console import console, safe
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for number, column in enumerate(answer.columns):
@@ -159,8 +148,7 @@ def _show_table(answer: SqlDocument) -> None:
     for row in answer.rows:
         table.add_row(*(safe(_one_line(cell)) for cell in row))
     # A pipe has no width, even if COLUMNS is set: many columns would shrink to a letter each.
-    out = console() if sys.stdout.isatty() else pipe_console()
-    out.print(table)
+    console(has_width=sys.stdout.isatty()).print(table)
 
 
 def _show_records(answer: SqlDocument) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import csv_option, home_option, json_option
+from turnlog.cli.options import report_options
 from turnlog.cli.terminal.console import console, counted, safe, safe_text, short_path, size, when
 from turnlog.cli.terminal.output import show_data, show_table
 from turnlog.errors import UsageError
@@ -39,9 +39,7 @@ Exit code: 0 success, 1 nothing found or a version is missing, 2 usage error, 3 
 )
 @click.argument("name", metavar="SESSION")
 @click.argument("path", metavar="[PATH]", required=False)
-@home_option
-@json_option
-@csv_option
+@report_options
 @click.option(
     "--at",
     "ats",

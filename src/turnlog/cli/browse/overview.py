@@ -8,8 +8,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from turnlog.cli.browse.sessions import session_table
-from turnlog.cli.index_access import open_index, print_notices
-from turnlog.cli.options import command_line, configured_prices, show_json
+from turnlog.cli.options import (
+    command_line,
+    configured_prices,
+    open_index,
+    print_notices,
+    show_json,
+)
 from turnlog.cli.terminal.console import console, counted, safe, short_count
 from turnlog.cli.terminal.empty_results import hint_for
 from turnlog.errors import IndexUnavailable

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    page_options,
-    period_options,
-    session_option,
-)
+from turnlog.cli.options import page_options, period_options, report_options, session_option
 from turnlog.cli.terminal.console import age, console, safe, safe_text, short_path, titled, when
 from turnlog.cli.terminal.empty_results import print_nothing_found
 from turnlog.cli.terminal.output import show_data, show_more, show_table
@@ -34,9 +27,7 @@ Examples:
 Exit code: 0 success, 1 nothing found or unreadable files, 2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="[NAME]", required=False)
-@home_option
-@json_option
-@csv_option
+@report_options
 @period_options
 @session_option
 @click.option("--version", "digest", metavar="SHA256", help="Show only the text of this version.")

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option, open_index
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    page_options,
-    since_option,
-    until_option,
-)
+from turnlog.cli import options
 from turnlog.cli.terminal.console import age, at_most, console, from_user, safe, short_count, size
 from turnlog.cli.terminal.empty_results import print_nothing_found
 from turnlog.cli.terminal.output import show_data, show_more
@@ -38,17 +30,15 @@ Examples:
   turnlog projects --sort tokens --limit 5
   turnlog projects --since 'this month'     counting only sessions of this month""",
 )
-@home_option
-@json_option
-@csv_option
-@since_option
-@until_option
+@options.report_options
+@options.since_option
+@options.until_option
 @click.option(
     "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Sort order."
 )
 @click.option("--reverse", is_flag=True, help="Reverse the order.")
-@page_options
-@no_refresh_option
+@options.page_options
+@options.no_refresh_option
 def command(
     homes: tuple[str, ...],
     *,
@@ -70,7 +60,7 @@ def command(
     from turnlog.api.homes import all_homes
     from turnlog.api.sessions.lists import ProjectRow, list_projects
 
-    with open_index(all_homes(homes), no_refresh=no_refresh) as index:
+    with options.open_index(all_homes(homes), no_refresh=no_refresh) as index:
         listed = list_projects(
             index,
             since=since,
@@ -145,7 +135,7 @@ def _show(
 
 
 def _cells(row: ProjectRow, now: datetime) -> dict[str, str]:
-    from turnlog.api.sessions.names import short_model
+    from turnlog.api.arguments import short_model
 
     return {
         "sessions": f"{row.sessions:,}",

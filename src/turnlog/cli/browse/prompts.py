@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turnlog.cli.browse.sessions import project_name
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    page_options,
-    period_options,
-    session_option,
-)
+from turnlog.cli.options import page_options, period_options, report_options, session_option
 from turnlog.cli.terminal.console import age, at_most, console, counted, safe, safe_text
 from turnlog.cli.terminal.empty_results import has_any, print_nothing_found
 from turnlog.cli.terminal.output import show_data, show_more
@@ -35,9 +28,7 @@ Examples:
 Exit code: 0 success, 1 nothing found or a damaged history, 2 usage error, 3 failure.""",
 )
 @click.argument("text", metavar="[TEXT]", required=False)
-@home_option
-@json_option
-@csv_option
+@report_options
 @period_options
 @session_option
 @click.option("--full", is_flag=True, help="Show whole prompts, with pasted text.")

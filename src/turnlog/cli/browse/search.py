@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option, open_index
 from turnlog.cli.options import (
     csv_option,
     home_option,
     json_option,
+    no_refresh_option,
+    open_index,
     page_options,
     period_options,
     redaction_rules,

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option, open_index
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    model_option,
-    page_options,
-    period_options,
-    print_unread,
-)
+from turnlog.cli import options
 from turnlog.cli.terminal.console import (
     age,
     at_most,
@@ -66,12 +57,10 @@ Examples:
   turnlog sessions --since 7d --sort tokens
   turnlog sessions --tool WebSearch --model opus""",
 )
-@home_option
-@json_option
-@csv_option
-@period_options
+@options.report_options
+@options.period_options
 @click.option("--title", "text_in_title", metavar="TEXT", help="Only titles that contain TEXT.")
-@model_option
+@options.model_option
 @click.option("--branch", metavar="NAME", help="Only this git branch.")
 @click.option("--tool", metavar="NAME", help="Only sessions that called this tool.")
 @click.option("--tag", metavar="TAG", help="Only this tag.")
@@ -85,8 +74,8 @@ Examples:
 )
 @click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option("--wide", is_flag=True, help="Also show prompts, tokens, model and branch.")
-@page_options
-@no_refresh_option
+@options.page_options
+@options.no_refresh_option
 def command(
     homes: tuple[str, ...],
     *,
@@ -117,7 +106,7 @@ def command(
         "project": project, "archived": archived, "limit": limit or None, "offset": offset,
     }  # fmt: skip
     if wide or sort != "active" or any(value not in {None, False} for value in filters.values()):
-        with open_index(places, no_refresh=no_refresh) as index:
+        with options.open_index(places, no_refresh=no_refresh) as index:
             listed = list_indexed(
                 index, sort=sort, now=datetime.now(UTC), **page, **_api_filters(**filters)
             )
@@ -130,7 +119,7 @@ def command(
     if not show_data(listed, SessionRow, listed.sessions, as_json=as_json, as_csv=as_csv):
         filters["project"] = project
         _show(listed, homes, filters, archived=archived, sort=sort, wide=wide)
-    print_unread(problems, "listed")
+    options.print_unread(problems, "listed")
     return 0 if listed.sessions else 1
 
 
@@ -283,7 +272,7 @@ def _lasted(row: Any) -> str:
 
 def short_models(models: list[str]) -> str:
     """Return the short name of the last of *models*, and how many others there are."""
-    from turnlog.api.sessions.names import short_model
+    from turnlog.api.arguments import short_model
 
     if not models:
         return ""

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    page_options,
-    period_options,
-    show_json,
-)
+from turnlog.cli.options import page_options, period_options, report_options, show_json
 from turnlog.cli.terminal.console import age, console, safe, short_path
 from turnlog.cli.terminal.empty_results import has_any, print_nothing_found
 from turnlog.cli.terminal.output import note_truncation, show_csv_cells, show_more
@@ -35,9 +28,7 @@ Examples:
 Exit code: 0 success, 1 nothing found or unreadable files, 2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="[SESSION]", required=False)
-@home_option
-@json_option
-@csv_option
+@report_options
 @period_options
 @click.option("--orphans", is_flag=True, help="Only lists whose session or subagent has no log.")
 @click.option("--empty", is_flag=True, help="Also show empty lists.")

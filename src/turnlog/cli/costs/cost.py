@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from msgspec import Struct
 
-from turnlog.cli.index_access import open_source
 from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
     limit_option,
     markdown_option,
     model_option,
+    open_index,
     period_options,
+    print_notices,
     print_problems,
+    report_options,
     session_option,
     show_json,
     timezone_option,
@@ -32,8 +32,7 @@ from turnlog.records.dates import WEEKDAYS
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.costs import BudgetReport, Budgets, Prices, Question, Unit, UsageSource
-    from turnlog.api.homes import Home
+    from turnlog.api.costs import Budgets, Prices, Question, Unit, UsageSource
 
 REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
     "hourly": ("hour",),
@@ -74,9 +73,7 @@ In config.toml:
 @click.argument(
     "report", type=click.Choice((*REPORTS, *_OTHERS)), default="daily", metavar="[REPORT]"
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 @markdown_option
 @period_options
 @limit_option(0)
@@ -114,13 +111,20 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
     REPORT is hourly, daily, weekly, monthly, session, project, model, subagent, branch, tool,
     blocks or budgets. Days are in local time unless --timezone is given.
     """
-    from turnlog.api.costs import Budgets, budgets_from
+    from turnlog.api.costs import Budgets, budgets_from, cost_question, open_source
     from turnlog.api.homes import all_homes, turnlog_home
     from turnlog.config import load_config
     from turnlog.pricing.cost import configured_prices
 
     places = all_homes(homes)
-    question = _question(report, options, places)
+    by = options["by"]
+    names = ("until", "project", "session", "model", "timezone", "week_starts", "mode")
+    question = cost_question(
+        places,
+        by if by is not None else (REPORTS | _OTHERS)[report],
+        since=options["since"] or options["last"],
+        **{name: options[name] for name in names},
+    )
     _check(report, options)
     home = turnlog_home()
     config = load_config(home)
@@ -130,8 +134,14 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
         budgets, budget_problems = budgets_from(config.budgets)
         problems = (*problems, *budget_problems)
     print_problems(problems)
-    is_traced = question.is_traced
-    with open_source(places, prices, no_index=options["no_index"], is_traced=is_traced) as source:
+    with open_source(
+        places,
+        prices,
+        no_index=options["no_index"],
+        is_traced=question.is_traced,
+        open_index=open_index,
+        notify=lambda why: print_notices([why]),
+    ) as source:
         reports = _Reports(source, prices, question, budgets, datetime.now(UTC), homes, options)
         if report == "blocks":
             return reports.blocks()
@@ -142,19 +152,6 @@ def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
         if options["is_compared"]:
             return reports.comparison()
         return reports.ledger()
-
-
-def _question(report: str, options: dict[str, Any], homes: tuple[Home, ...]) -> Question:
-    from turnlog.api.costs import cost_question
-
-    by = options["by"]
-    names = ("until", "project", "session", "model", "timezone", "week_starts", "mode")
-    return cost_question(
-        homes,
-        by if by is not None else (REPORTS | _OTHERS)[report],
-        since=options["since"] or options["last"],
-        **{name: options[name] for name in names},
-    )
 
 
 def _check(report: str, options: dict[str, Any]) -> None:
@@ -185,63 +182,55 @@ class _Reports(NamedTuple):
     options: dict[str, Any]
 
     def ledger(self) -> int:
-        from turnlog.api.costs import cost, rows_as_lists
-        from turnlog.cli.views.cost import WIDE, show_budgets, show_ledger
+        from turnlog.api.costs import cost, cut_rows, rows_as_lists
+        from turnlog.cli.views.cost import WIDE, show_ledger
 
         units, has_trend = self.question.by, self.options["has_trend"]
-        out = None if self._is_data else console()
+        is_data = any(self.options[name] for name in ("as_json", "as_csv", "as_markdown"))
+        out = None if is_data else console()
         # A wide terminal shows a trend without being asked.
         trend = None if out and out.width >= WIDE and not has_trend else has_trend
         document = cost(self.source, self.prices, self.question, now=self.now, trend=trend)
-        left = self._cut(document, units)
+        left = cut_rows(document, units, self.options["limit"])
         if out is None:
             self._print_lists(document, lambda: rows_as_lists(document, units))
         else:
             sessions = {row.session for row in document.rows if isinstance(row.session, str)}
             titles = self.source.titles(sessions) if sessions else {}
-            self._show_rows(
-                out, document, left, lambda out: show_ledger(out, document, units, titles)
-            )
-            if self.budgets.budgets:
-                out.print()
-                show_budgets(out, self._budgets())
-            self._show_skipped(out, document)
+            show = partial(show_ledger, report=document, units=units, titles=titles)
+            self._show(out, document, left, show, has_budgets=True)
         return 0 if document.rows else 1
 
     def comparison(self) -> int:
-        from turnlog.api.costs import compare_costs, compared_as_lists
+        from turnlog.api.costs import compare_costs, compared_as_lists, cut_rows
         from turnlog.cli.views.cost import show_comparison
 
         units, zone = self.question.by, self.question.zone
         document = compare_costs(self.source, self.prices, self.question, now=self.now)
-        left = self._cut(document, units)
-        if self._is_data:
-            self._print_lists(document, lambda: compared_as_lists(document, units))
-        else:
-            out = console()
-            self._show_rows(
-                out, document, left, lambda out: show_comparison(out, document, units, zone)
-            )
-            self._show_skipped(out, document)
+        left = cut_rows(document, units, self.options["limit"])
+        if not self._print_lists(document, lambda: compared_as_lists(document, units)):
+            show = partial(show_comparison, report=document, units=units, zone=zone)
+            self._show(console(), document, left, show)
         return 0 if document.rows else 1
 
     def blocks(self) -> int:
-        from turnlog.api.costs import BlockRow, blocks
+        from turnlog.api.costs import BlockRow, blocks, cut_rows
         from turnlog.cli.views.cost import show_blocks
 
         document = blocks(self.source, self.prices, self.question, now=self.now)
-        left = self._cut(document, self.question.by)
+        left = cut_rows(document, self.question.by, self.options["limit"])
         if not self._print_rows(document, BlockRow, document.rows):
-            out, zone = console(), self.question.zone
-            self._show_rows(out, document, left, lambda out: show_blocks(out, document, zone))
-            self._show_skipped(out, document)
+            show = partial(show_blocks, report=document, zone=self.question.zone)
+            self._show(console(), document, left, show)
         return 0 if document.rows else 1
 
     def budget_report(self) -> int:
-        from turnlog.api.costs import BudgetRow
+        from turnlog.api.costs import BudgetRow, budget_report
         from turnlog.cli.views.cost import show_budgets, show_no_budget, show_skipped
 
-        document = self._budgets()
+        document = budget_report(
+            self.budgets, self.source, self.prices, self.question, now=self.now
+        )
         if not self._print_rows(document, BudgetRow, document.budgets):
             out = console()
             if document.budgets:
@@ -252,70 +241,70 @@ class _Reports(NamedTuple):
         return 1 if any(row.state == "exceeded" for row in document.budgets) else 0
 
     def explanation(self, row: str) -> int:
-        from turnlog.api.costs import ResponseRow, explain_cost
-        from turnlog.cli.views.cost import show_explanation, show_skipped
+        from turnlog.api.costs import ResponseRow, cut_rows, explain_cost
+        from turnlog.cli.views.cost import show_explanation
 
         document = explain_cost(self.source, self.prices, self.question, row)
-        left = self._cut(document, ())
+        left = cut_rows(document, (), self.options["limit"])
         if not self._print_rows(document, ResponseRow, document.rows):
-            out, zone = console(), self.question.zone
-            self._show_rows(out, document, left, lambda out: show_explanation(out, document, zone))
-            show_skipped(out, document.skipped, mode=self.question.mode)
+            show = partial(show_explanation, report=document, zone=self.question.zone)
+            self._show(console(), document, left, show, is_part=True)
         return 0
-
-    def _budgets(self) -> BudgetReport:
-        from turnlog.api.costs import budget_report
-
-        return budget_report(self.budgets, self.source, self.prices, self.question, now=self.now)
-
-    def _cut(self, document: Any, units: Sequence[Unit]) -> int:
-        from turnlog.api.costs import cut_rows
-
-        return cut_rows(document, units, self.options["limit"])
-
-    @property
-    def _is_data(self) -> bool:
-        return any(self.options[name] for name in ("as_json", "as_csv", "as_markdown"))
 
     def _print_rows(self, document: Any, kind: type[Struct], rows: Sequence[Struct]) -> bool:
         as_json, as_csv = self.options["as_json"], self.options["as_csv"]
         return show_data(document, kind, rows, as_json=as_json, as_csv=as_csv)
 
-    def _print_lists(self, document: Any, lists: Callable[[], Iterable[list[str]]]) -> None:
+    def _print_lists(self, document: Any, lists: Callable[[], Iterable[list[str]]]) -> bool:
         from turnlog.cli.views.cost import write_lists
 
+        as_csv: bool = self.options["as_csv"]
+        as_markdown: bool = self.options["as_markdown"]
         if self.options["as_json"]:
             show_json(document)
-        else:
+            return True
+        if as_csv or as_markdown:
             rows = list(lists())
-            names = rows[0].index("messages")
-            write_lists(rows, names, as_markdown=self.options["as_markdown"])
+            write_lists(rows, rows[0].index("messages"), as_markdown=as_markdown)
+        return as_csv or as_markdown
 
-    def _show_rows(
-        self, out: Console, document: Any, left: int, show: Callable[[Console], None]
+    def _show(
+        self,
+        out: Console,
+        document: Any,
+        left: int,
+        show: Callable[[Console], None],
+        *,
+        has_budgets: bool = False,
+        is_part: bool = False,
     ) -> None:
+        """Print the rows, or what to try if there are none, and what was left out."""
+        from turnlog.api.costs import Period, budget_report
+        from turnlog.cli.views.cost import show_budgets, show_skipped
+
         if document.rows:
             show(out)
             if left:
                 out.print(f"[dim]… {left:,} more, included in the total; use --limit 0[/]")
-            return
-        from turnlog.api.costs import Period
-        from turnlog.api.sessions.names import no_such_model
+        else:
+            from turnlog.api.arguments import no_such_model
 
-        filters = dict(self.options)
-        if filters["model"] is not None:
-            known = {each.model_name for each in self.source.responses(Period()).responses}
-            filters["unknown"] = no_such_model(filters["model"], known)
-        print_nothing_found("responses", self.homes, filters)
-
-    def _show_skipped(self, out: Console, document: Any) -> None:
-        from turnlog.api.costs import Period
-        from turnlog.cli.views.cost import show_skipped
-
+            filters = dict(self.options)
+            if filters["model"] is not None:
+                responses = self.source.responses(Period()).responses
+                known = {response.model_name for response in responses}
+                filters["unknown"] = no_such_model(filters["model"], known)
+            print_nothing_found("responses", self.homes, filters)
+        if has_budgets and self.budgets.budgets:
+            out.print()
+            show_budgets(
+                out,
+                budget_report(self.budgets, self.source, self.prices, self.question, now=self.now),
+            )
         show_skipped(
             out,
             document.skipped,
             mode=self.question.mode,
             is_empty=not document.rows,
-            is_part=self.question.period != Period(),
+            is_part=is_part or self.question.period != Period(),
         )

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option, open_index
 from turnlog.cli.options import (
-    csv_option,
     force_option,
-    home_option,
-    json_option,
     limit_option,
+    no_refresh_option,
+    open_index,
     period_options,
     print_problems,
+    report_options,
     show_json,
     timezone_option,
 )
@@ -51,9 +50,7 @@ Examples:
   turnlog insights --since 1y --json
 Exit code: 0 success, 1 no activity, 2 usage error, 3 failure.""",
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 @no_refresh_option
 @period_options
 @click.option("--month", metavar="MONTH", help="A calendar month, such as 2026-07.")

@@ -176,7 +176,7 @@ def _amounts(rates: Rates) -> dict[str, str]:
 def _show(
     document: PriceDocument, model: str | None, at: datetime | None, known: Sequence[str]
 ) -> None:
-    from turnlog.api.sessions.names import no_such_model
+    from turnlog.api.arguments import no_such_model
 
     out = console()
     if document.problem:

@@ -57,7 +57,7 @@ def command(
     elif update:
         _update(homes, session)
     else:
-        from turnlog.cli.statusline.answer import answer
+        from turnlog.cli.statusline import answer
 
         answer([*home_arguments(homes), *(() if pattern is None else ("--format", pattern))])
     return 0

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.index_access import print_notices
-from turnlog.cli.options import (
-    configured_prices,
-    home_option,
-    json_option,
-    poll_option,
-    project_option,
-    show_json,
-    when_option,
-)
+from turnlog.cli import options
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,11 +24,13 @@ Examples:
   turnlog top --json             print the current state once, for a script
 Exit code: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
 )
-@home_option
-@json_option
-@project_option
-@when_option("--since", "Also show sessions active since WHEN: 6h, today, 7d …  [default: 1d]")
-@poll_option
+@options.home_option
+@options.json_option
+@options.project_option
+@options.when_option(
+    "--since", "Also show sessions active since WHEN: 6h, today, 7d …  [default: 1d]"
+)
+@options.poll_option
 def command(
     homes: tuple[str, ...],
     *,
@@ -53,12 +46,14 @@ def command(
     from turnlog.api.homes import all_homes
     from turnlog.api.live import check_poll, live_sessions
 
-    live = live_sessions(all_homes(homes), configured_prices(), project=project, since=since)
+    live = live_sessions(
+        all_homes(homes), options.configured_prices(), project=project, since=since
+    )
     if as_json:
         live.ask()
-        print_notices(live.notices)
+        options.print_notices(live.notices)
         document = live.look()
-        show_json(document)
+        options.show_json(document)
         return 0 if document.sessions else 1
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(

@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec import Struct
 
-from turnlog.cli.index_access import print_notices
-from turnlog.cli.options import (
-    home_option,
-    limit_option,
-    poll_option,
-    project_option,
-    resolve_session,
-    session_option,
-    since_option,
-)
+from turnlog.cli import options
 from turnlog.cli.terminal.console import at_most, console
 from turnlog.records.meaning import Meaning
 from turnlog.text import inert
@@ -107,15 +98,15 @@ Examples:
   turnlog watch --json | jq .text   one JSON document per line
 Exit code: 0 success, also after Ctrl-C, 2 usage error, 3 failure.""",
 )
-@home_option
+@options.home_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document per line.")
-@project_option
-@session_option
-@since_option
-@limit_option(0)
+@options.project_option
+@options.session_option
+@options.since_option
+@options.limit_option(0)
 @click.option("--all", "wants_all", is_flag=True, help="Also print internal records.")
 @click.option("--quiet", is_flag=True, help="Print nothing; only update the index.")
-@poll_option
+@options.poll_option
 def command(
     homes: tuple[str, ...],
     *,
@@ -140,14 +131,14 @@ def command(
     printer = _Printer(
         as_json=as_json,
         project=project,
-        session=resolve_session(session, homes) or "",
+        session=options.resolve_session(session, homes) or "",
         wants_all=wants_all,
         quiet=quiet,
         left=limit or None,
     )
 
     def show(batch: FeedBatch) -> None:
-        print_notices(batch.refreshed.notices)
+        options.print_notices(batch.refreshed.notices)
         if not printer.show(batch):
             stop.set()
 

@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import (
-    command_line,
-    csv_option,
-    home_arguments,
-    home_option,
-    json_option,
-    line_cap,
-    show_json,
-)
+from turnlog.cli.options import command_line, home_arguments, line_cap, report_options
+from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,9 +46,7 @@ Examples:
 Exit codes: 0 no damage, 1 damage or no logs found, 2 usage error, 3 failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[PATH|SESSION]...")
-@home_option
-@json_option
-@csv_option
+@report_options
 @click.option(
     "--strict", is_flag=True, help="Also check fields, values and JSON that JSON.parse rejects."
 )
@@ -85,13 +76,7 @@ def command(
         logs = _logs((), (str(or_sample),), problems)
     with _progress(logs) as advance:
         health = examine(logs, problems=problems, strict=strict, cap=line_cap(), progress=advance)
-    if as_json:
-        show_json(health)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(LocatedFinding, health.findings)
-    else:
+    if not show_data(health, LocatedFinding, health.findings, as_json=as_json, as_csv=as_csv):
         from turnlog.cli.terminal.console import console
 
         out = console()
@@ -126,7 +111,7 @@ def _logs(names: tuple[str, ...], homes: tuple[str, ...], problems: list[Problem
 
 
 def _progress(logs: list[LogFile]) -> AbstractContextManager[Callable[[int], None]]:
-    from turnlog.cli.terminal.progress import progress
+    from turnlog.cli.terminal.console import progress
 
     total = 0
     for log in logs:

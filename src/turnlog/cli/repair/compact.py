@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from rich.table import Table
 
-from turnlog.api.repair import (
-    Compaction,
-    CompactionUndo,
-    Rule,
-    compact_document,
-    compact_session,
-    undo_compaction,
-    undo_document,
-)
+from turnlog.api import repair
 from turnlog.cli.options import home_option, json_option, line_cap, show_json, write_option
 from turnlog.cli.terminal.console import console, counted, safe, short_path, show_some, size
 
@@ -24,10 +16,10 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 5
 _MEANING: Final = {
-    Rule.DUPLICATES: "duplicate lines",
-    Rule.STATES: "replaced titles and modes",
-    Rule.ECHOES: "progress repeated in subagent logs",
-    Rule.BLOBS: "long results, moved to blobs",
+    repair.Rule.DUPLICATES: "duplicate lines",
+    repair.Rule.STATES: "replaced titles and modes",
+    repair.Rule.ECHOES: "progress repeated in subagent logs",
+    repair.Rule.BLOBS: "long results, moved to blobs",
 }
 
 
@@ -72,21 +64,21 @@ def command(
 
     found, cap = all_homes(homes), line_cap()
     if is_undoing:
-        undone = undo_compaction(found, name, cap=cap, write=write)
+        undone = repair.undo_compaction(found, name, cap=cap, write=write)
         if as_json:
-            show_json(undo_document(undone))
+            show_json(repair.undo_document(undone))
         else:
             _show_undo(undone, write=write)
         return 1 if undone.lost else 0
-    done = compact_session(found, name, cap=cap, write=write, blobs=blobs)
+    done = repair.compact_session(found, name, cap=cap, write=write, blobs=blobs)
     if as_json:
-        show_json(compact_document(done))
+        show_json(repair.compact_document(done))
     else:
         _show(done, write=write)
     return 0
 
 
-def _show(done: Compaction, *, write: bool) -> None:
+def _show(done: repair.Compaction, *, write: bool) -> None:
     out = console()
     logs = counted(len(done.logs), "log")
     out.print(f"[bold]{safe(done.session)}[/]  [dim]{logs}, {size(done.size_bytes)}[/]")
@@ -115,7 +107,7 @@ def _show(done: Compaction, *, write: bool) -> None:
     out.print(f"[dim]hint: --undo restores the original; delete {them} to free the space[/]")
 
 
-def _show_undo(done: CompactionUndo, *, write: bool) -> None:
+def _show_undo(done: repair.CompactionUndo, *, write: bool) -> None:
     out = console()
     out.print(f"[bold]{safe(done.session)}[/]  [dim]{counted(len(done.logs), 'log')}[/]")
     changed = [log for log in done.logs if log.needed]
@@ -150,12 +142,12 @@ def _show_originals(out: Console, paths: list[str]) -> None:
     )
 
 
-def _table(done: Compaction) -> Table:
+def _table(done: repair.Compaction) -> Table:
     table = Table(box=None, padding=(0, 0, 0, 2))
     table.add_column("removed", no_wrap=True)
     for title in ("lines", "log", "in blobs"):
         table.add_column(title, justify="right", no_wrap=True)
-    for rule in Rule:
+    for rule in repair.Rule:
         found = [saving for log in done.logs for saving in log.savings if saving.rule is rule]
         if found:
             blobs = sum(saving.blob_bytes for saving in found)

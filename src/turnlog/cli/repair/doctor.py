@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from turnlog.cli.index_access import no_refresh_option
-from turnlog.cli.options import csv_option, home_option, json_option, line_cap, show_json
+from turnlog.cli.options import line_cap, no_refresh_option, report_options
 from turnlog.cli.terminal.console import counted, one_line, safe, short_path, size
+from turnlog.cli.terminal.output import show_data
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ Examples:
   turnlog doctor --all           list all cases and the commands that fix them
 Exit codes: 0 no problems, 1 problems found, 2 usage error, 3 failure.""",
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 @no_refresh_option
 @click.option("--all", "everything", is_flag=True, help="List all cases, not only the worst.")
 def command(
@@ -52,8 +50,8 @@ def command(
     """
     from turnlog.api.health.doctor import DoctorFinding, check_up, doctor_context
     from turnlog.api.homes import all_homes
-    from turnlog.cli.index_access import open_index
-    from turnlog.cli.terminal.progress import progress
+    from turnlog.cli.options import open_index
+    from turnlog.cli.terminal.console import progress
 
     began = time.monotonic()
     found = all_homes(homes)
@@ -68,13 +66,7 @@ def command(
         progress("Checking", context.to_read_bytes) as context.progress,
     ):
         checkup = check_up(context)
-    if as_json:
-        show_json(checkup)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(DoctorFinding, checkup.findings)
-    else:
+    if not show_data(checkup, DoctorFinding, checkup.findings, as_json=as_json, as_csv=as_csv):
         from turnlog.cli.terminal.console import console
 
         out = console()

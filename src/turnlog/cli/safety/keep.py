@@ -112,7 +112,7 @@ def _check_options(what: str | None, options: dict[str, Any]) -> None:
 
 def _keep(homes: tuple[Home, ...], session: str | None, *, quiet: bool, as_json: bool) -> int:
     from turnlog.api.keep.copies import keep, keep_document
-    from turnlog.cli.terminal.progress import bar
+    from turnlog.cli.terminal.console import bar
 
     began = time.monotonic()
     with bar("keeping") as progress:
@@ -176,7 +176,7 @@ def _watch(homes: tuple[Home, ...], poll: float | None, *, quiet: bool, as_json:
     import threading
 
     from turnlog.api.keep.copies import watch
-    from turnlog.cli.terminal.progress import bar
+    from turnlog.cli.terminal.console import bar
 
     stop = threading.Event()
     reporter = _WatchReporter(as_json=as_json, quiet=quiet)

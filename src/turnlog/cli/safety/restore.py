@@ -11,32 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.api.keep.restore import (
-    KeptSelection,
-    RestorableRow,
-    Restored,
-    RestoredFile,
-    RestoreDocument,
-    RestoreOutcome,
-    find_kept,
-    list_restorable,
-    restore_kept,
-    resume_command,
-)
+from turnlog.api.keep import restore
+from turnlog.cli import options
 from turnlog.cli.hints import hint_of
-from turnlog.cli.options import (
-    csv_option,
-    home_arguments,
-    home_option,
-    json_option,
-    show_json,
-    since_option,
-    until_option,
-)
 from turnlog.cli.terminal.console import (
     age,
     console,
     counted,
+    progress,
     safe,
     short_path,
     show_some,
@@ -44,8 +26,7 @@ from turnlog.cli.terminal.console import (
     titled,
     when,
 )
-from turnlog.cli.terminal.output import fixed_table
-from turnlog.cli.terminal.progress import progress
+from turnlog.cli.terminal.output import fixed_table, show_data
 from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,13 +55,11 @@ Exit codes: 0 success, 1 nothing found or not everything restored,
 2 usage error, 3 failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[SESSION]...")
-@home_option
-@json_option
-@csv_option
+@options.report_options
 @click.option("--all", "everything", is_flag=True, help="Restore everything that was kept.")
 @click.option("--from", "worked_in", metavar="DIR", help="Sessions that worked in DIR or below it.")
-@since_option
-@until_option
+@options.since_option
+@options.until_option
 @click.option(
     "--project",
     metavar="DIR",
@@ -127,21 +106,26 @@ def command(
     _check_options(names, everything=everything, is_narrowed=is_narrowed, is_list=is_list, **how)
     if as_csv and not is_list:
         raise UsageError("--csv only works with --list", hint="use --json")
-    selection = find_kept(names, homes, worked_in=worked_in, since=since, until=until)
+    selection = restore.find_kept(names, homes, worked_in=worked_in, since=since, until=until)
     if is_list:
         return _list(selection, as_json=as_json, as_csv=as_csv)
     size_bytes = sum(session.size_bytes for session in selection.sessions)
     with progress("restoring", 2 * size_bytes) as advance:
-        document = restore_kept(
-            selection, everything=everything, advance=advance, hint_of=hint_of, **how
+        document = restore.restore_kept(
+            selection,
+            restore.RestoreOptions(**how),
+            everything=everything,
+            advance=advance,
+            hint_of=hint_of,
         )
     if as_json:
-        show_json(document)
+        options.show_json(document)
     else:
         _show(document, how["to"])
     files = [file for row in document.restored for file in row.files] + document.others
     is_partial = any(
-        file.outcome in {RestoreOutcome.LEFT, RestoreOutcome.BROKEN} or file.detail is not None
+        file.outcome in {restore.RestoreOutcome.LEFT, restore.RestoreOutcome.BROKEN}
+        or file.detail is not None
         for file in files
     )
     is_done = bool(document.restored or document.others) and not document.refused
@@ -182,20 +166,16 @@ def _check_options(
         )
 
 
-def _list(selection: KeptSelection, *, as_json: bool, as_csv: bool) -> int:
-    document = list_restorable(selection)
-    if as_json:
-        show_json(document)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(RestorableRow, document.sessions)
-    else:
+def _list(selection: restore.KeptSelection, *, as_json: bool, as_csv: bool) -> int:
+    document = restore.list_restorable(selection)
+    if not show_data(
+        document, restore.RestorableRow, document.sessions, as_json=as_json, as_csv=as_csv
+    ):
         _show_list(document.sessions, with_parts=bool(selection.names))
     return 0 if document.sessions else 1
 
 
-def _show(document: RestoreDocument, to: str | None) -> None:
+def _show(document: restore.RestoreDocument, to: str | None) -> None:
     out = console()
     if not (document.restored or document.refused or document.others):
         out.print("No kept session matches.")
@@ -226,24 +206,26 @@ def _show(document: RestoreDocument, to: str | None) -> None:
 
 def show_lacking(out: Console, records: int, session: str, homes: Sequence[str] = ()) -> None:
     """Print that a log has fewer records than its kept copy, and how to restore them."""
-    line = shlex.join(["turnlog", "restore", session, "--replace", *home_arguments(homes)])
+    line = shlex.join(["turnlog", "restore", session, "--replace", *options.home_arguments(homes)])
     out.print(f"  [red]✗[/] has less than was kept: {counted(records, 'record')} missing")
     out.print(f"    [dim]hint: to restore the copy: {safe(line)}[/]", soft_wrap=True)
 
 
-def _is_broken(row: Restored) -> bool:
+def _is_broken(row: restore.Restored) -> bool:
     """Return True if no file was written because copies are unreadable."""
-    return not row.written and any(file.outcome is RestoreOutcome.BROKEN for file in row.files)
+    return not row.written and any(
+        file.outcome is restore.RestoreOutcome.BROKEN for file in row.files
+    )
 
 
-def _show_session(out: Console, row: Restored, *, with_path: bool) -> None:
+def _show_session(out: Console, row: restore.Restored, *, with_path: bool) -> None:
     counts = Counter(file.outcome for file in row.files)
-    done = {RestoreOutcome.WRITTEN, RestoreOutcome.REPLACED}
+    done = {restore.RestoreOutcome.WRITTEN, restore.RestoreOutcome.REPLACED}
     written = [file for file in row.files if file.outcome in done]
     if written:
         total = size(sum(file.size_bytes for file in written))
         what = f"restored: {counted(len(written), 'file')}, {total}"
-        rest = counts[RestoreOutcome.THERE] + counts[RestoreOutcome.NEWER]
+        rest = counts[restore.RestoreOutcome.THERE] + counts[restore.RestoreOutcome.NEWER]
         what += f" [dim]({rest:,} already there)[/]" if rest else ""
     elif _is_broken(row):
         what = "not restored: the copies of its missing files are unreadable"
@@ -267,28 +249,30 @@ def _show_session(out: Console, row: Restored, *, with_path: bool) -> None:
                 out.print(f"    {records} of it appended to the kept copy")
     if row.lacking:
         show_lacking(out, row.lacking, row.session)
-    if counts[RestoreOutcome.NEWER]:
+    if counts[restore.RestoreOutcome.NEWER]:
         out.print("    [dim]a log with newer records than its copy was not changed[/]")
     _show_files(out, row.files)
 
 
-def _show_files(out: Console, files: list[RestoredFile]) -> None:
+def _show_files(out: Console, files: list[restore.RestoredFile]) -> None:
     """Print the files that were not restored in full."""
     lines = []
     for file in files:
         if file.detail is not None:
-            colour = "red" if file.outcome is RestoreOutcome.BROKEN else "yellow"
-            word = "partial" if file.outcome is RestoreOutcome.WRITTEN else file.outcome.value
+            colour = "red" if file.outcome is restore.RestoreOutcome.BROKEN else "yellow"
+            word = (
+                "partial" if file.outcome is restore.RestoreOutcome.WRITTEN else file.outcome.value
+            )
             lines.append(f"[{colour}]{word}:[/] {safe(file.name)} [dim]{safe(file.detail)}[/]")
     show_some(out, lines, _SHOWN_FILES, indent="    ")
 
 
-def _show_totals(out: Console, document: RestoreDocument) -> None:
+def _show_totals(out: Console, document: restore.RestoreDocument) -> None:
     written = sum(row.written > 0 for row in document.restored)
     broken = sum(map(_is_broken, document.restored))
     there = len(document.restored) - written - broken
     failed = len(document.refused) + broken
-    others = sum(file.outcome is RestoreOutcome.WRITTEN for file in document.others)
+    others = sum(file.outcome is restore.RestoreOutcome.WRITTEN for file in document.others)
     parts = [f"{counted(written, 'session')} restored"]
     parts += [f"{there:,} already there"] if there else []
     parts += [f"[red]{failed:,} not restored[/]"] if failed else []
@@ -296,8 +280,8 @@ def _show_totals(out: Console, document: RestoreDocument) -> None:
     out.print(", ".join(parts))
 
 
-def _show_resume_command(out: Console, row: Restored, to: str | None) -> None:
-    project, command = row.project, resume_command(row, with_home=to is not None)
+def _show_resume_command(out: Console, row: restore.Restored, to: str | None) -> None:
+    project, command = row.project, restore.resume_command(row, with_home=to is not None)
     if project is None or command is None:
         return
     if not os.path.isdir(project):
@@ -308,7 +292,7 @@ def _show_resume_command(out: Console, row: Restored, to: str | None) -> None:
     out.print(f"    to resume: [bold]{safe(line)}[/]", soft_wrap=True)
 
 
-def _show_list(rows: list[RestorableRow], *, with_parts: bool) -> None:
+def _show_list(rows: list[restore.RestorableRow], *, with_parts: bool) -> None:
     out = console()
     if not rows:
         out.print("No kept copies yet.")
@@ -343,7 +327,7 @@ def _show_list(rows: list[RestorableRow], *, with_parts: bool) -> None:
     out.print("[dim]hint: turnlog restore SESSION restores a session[/]")
 
 
-def _show_parts(out: Console, row: RestorableRow) -> None:
+def _show_parts(out: Console, row: restore.RestorableRow) -> None:
     out.print(f"[bold]{safe(row.id)}[/] {safe(row.title or '')}")
     out.print(f"  project {short_path(row.project or 'unknown')}")
     state = "deleted from" if row.keeping in {"restorable", "gone"} else "also in"

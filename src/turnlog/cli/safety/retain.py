@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import csv_option, json_option, project_option, show_json, write_option
+from turnlog.cli.options import csv_option, json_option, project_option, write_option
+from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,13 +98,7 @@ def command(
         elsewhere=all_homes(),
         own=own,
     )
-    if as_json:
-        show_json(report)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(ExpiredSession, report.sessions)
-    else:
+    if not show_data(report, ExpiredSession, report.sessions, as_json=as_json, as_csv=as_csv):
         _show(report, named or (Home(own),), own, with_orphans=orphans)
     return 1 if report.problems else 0
 

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from turnlog.cli.options import (
-    csv_option,
-    json_option,
-    show_json,
-    since_option,
-    until_option,
-    write_option,
-)
+from turnlog.cli import options
+from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,14 +40,14 @@ Exit codes: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
     metavar="DIR",
     help="Only sessions deleted from this home; repeatable.",
 )
-@json_option
-@csv_option
-@since_option
-@until_option
+@options.json_option
+@options.csv_option
+@options.since_option
+@options.until_option
 @click.option(
     "--all", "is_all", is_flag=True, help="With empty: include sessions in the grace period."
 )
-@write_option
+@options.write_option
 def command(
     action: Action,
     name: str | None,
@@ -87,13 +81,7 @@ def command(
         document = selection.empty(everything=is_all, write=write)
     else:
         document = selection.document()
-    if as_json:
-        show_json(document)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(TrashRow, document.entries)
-    else:
+    if not show_data(document, TrashRow, document.entries, as_json=as_json, as_csv=as_csv):
         _show(document, action, nothing)
     return 0 if document.entries else 1
 

@@ -17,9 +17,17 @@ from turnlog.api.keep.restore import (
     homes_to_verify,
     verify,
 )
-from turnlog.cli.options import csv_option, home_option, json_option, show_json
-from turnlog.cli.terminal.console import console, counted, safe, short_path, show_some, size
-from turnlog.cli.terminal.progress import progress
+from turnlog.cli.options import report_options
+from turnlog.cli.terminal.console import (
+    console,
+    counted,
+    progress,
+    safe,
+    short_path,
+    show_some,
+    size,
+)
+from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,9 +54,7 @@ Examples:
 Exit codes: 0 ok, 1 a copy is missing, altered, extra or stale, 2 usage error,
 3 failure.""",
 )
-@home_option
-@json_option
-@csv_option
+@report_options
 def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
     """Read all kept copies and archives back and compare them.
 
@@ -60,13 +66,7 @@ def command(homes: tuple[str, ...], *, as_json: bool, as_csv: bool) -> int:
     found = homes_to_verify(homes)
     with progress("verifying", bytes_to_verify(found)) as advance:
         document = verify(found, advance=advance)
-    if as_json:
-        show_json(document)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(VerifyFinding, document.findings)
-    else:
+    if not show_data(document, VerifyFinding, document.findings, as_json=as_json, as_csv=as_csv):
         _show(document)
     return 1 if document.findings else 0
 

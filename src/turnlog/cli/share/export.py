@@ -31,17 +31,16 @@ from turnlog.api.export import (
     write_file,
 )
 from turnlog.api.homes import Home, Problem, all_homes
-from turnlog.cli.index_access import open_index, open_source
 from turnlog.cli.options import (
     force_option,
     home_option,
+    open_index,
     period_options,
     print_unread,
     redaction_rules,
 )
-from turnlog.cli.terminal.console import counted, size
+from turnlog.cli.terminal.console import bar, counted, size
 from turnlog.cli.terminal.empty_results import hint_for
-from turnlog.cli.terminal.progress import bar
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.export.conversation import ConversationOptions, ConversationTurn
 from turnlog.export.conversation_builder import read_conversation
@@ -423,9 +422,11 @@ class Export(Struct, kw_only=True, dict=True):
 
     @contextmanager
     def _messages(self, tables: Tables) -> Iterator[Iterator[Row]]:
+        from turnlog.api.costs import open_source
+
         prices = usual_prices()
         only = frozenset(self.ids) if self.names else None
-        with open_source(self.homes, prices, no_index=False, is_traced=True) as source:
+        with open_source(self.homes, prices, is_traced=True, open_index=open_index) as source:
             yield tables.messages(source, prices, only)
 
     def _write_parquet(self, rows: dict[TableName, Iterable[Row]]) -> None:

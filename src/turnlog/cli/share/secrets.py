@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from turnlog.cli.options import (
-    csv_option,
-    home_option,
-    json_option,
-    period_options,
-    redaction_rules,
-    show_json,
-)
+from turnlog.cli.options import period_options, redaction_rules, report_options
+from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
     from turnlog.api.health.secrets import SecretRow, SecretsDocument
@@ -41,9 +35,7 @@ In config.toml:
 Exit codes: 0 no secrets, 1 secrets found, 2 usage error, 3 failure.""",
 )
 @click.argument("what", required=False, type=click.Choice(["scan"]), metavar="[scan]")
-@home_option
-@json_option
-@csv_option
+@report_options
 @period_options
 def command(
     what: str | None,  # noqa: ARG001 - The only action, and the default.
@@ -60,18 +52,12 @@ def command(
     """
     from turnlog.api.health.secrets import SecretRow, scan_secrets
     from turnlog.api.homes import all_homes
-    from turnlog.cli.terminal.progress import bar
+    from turnlog.cli.terminal.console import bar
 
     rules = redaction_rules()
     with bar("scanning for secrets") as progress:
         found = scan_secrets(all_homes(homes), rules=rules, progress=progress, **filters)
-    if as_json:
-        show_json(found)
-    elif as_csv:
-        from turnlog.cli.terminal.output import show_csv
-
-        show_csv(SecretRow, found.secrets)
-    else:
+    if not show_data(found, SecretRow, found.secrets, as_json=as_json, as_csv=as_csv):
         _show(found)
     return 1 if found.secrets else 0
 

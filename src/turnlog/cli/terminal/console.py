@@ -1,4 +1,4 @@
-"""Consoles, and how text, paths, times and sizes are written for people.
+"""Consoles, progress bars, and how text, paths, times and sizes are written for people.
 
 Rich is imported only when something is drawn with it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from turnlog.text import inert
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rich.console import Console
 
 
@@ -23,23 +26,18 @@ UNLIMITED: Final = 10_000_000
 _LONGEST_TITLE: Final = 1_000
 
 
-def console() -> Console:
+def console(*, has_width: bool | None = None) -> Console:
     """Return a console that respects pipes and NO_COLOR and never interprets a log's text.
 
-    It is as wide as the terminal or COLUMNS; a pipe or a file has no width.
+    It is as wide as the terminal or COLUMNS; a pipe or a file has no width, and nothing in it is
+    cut, wrapped or padded.
     """
-    if not _has_width():
-        return pipe_console()
     from rich.console import Console
 
-    # Without emoji=False, rich would draw the `:x:` in root:x:0:0 as a cross.
-    is_terminal = sys.stdout.isatty()
-    return Console(highlight=False, markup=True, emoji=False, soft_wrap=not is_terminal)
-
-
-def pipe_console() -> Console:
-    """Return a console that cuts, wraps and pads nothing."""
-    from rich.console import Console
+    if _has_width() if has_width is None else has_width:
+        # Without emoji=False, rich would draw the `:x:` in root:x:0:0 as a cross.
+        is_terminal = sys.stdout.isatty()
+        return Console(highlight=False, markup=True, emoji=False, soft_wrap=not is_terminal)
     from rich.table import Table
 
     class PipeConsole(Console):
@@ -196,3 +194,72 @@ def short_count(count: int) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Format a count with its noun."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+# -- progress bars on stderr, drawn only for long work on a terminal -------------------------
+
+_WORTH_A_BAR_BYTES: Final = 20_000_000
+
+
+@contextmanager
+def bar(what: str = "reading logs") -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a function to call with the bytes done and the total; None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    shown = _Bar(what)
+    try:
+        yield shown.show
+    finally:
+        shown.close()
+
+
+@contextmanager
+def progress(what: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the number of bytes just processed."""
+    with bar(what) as show:
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            if show is not None:
+                show(done, total_bytes)
+
+        yield advance
+
+
+class _Bar:
+    """A bar that appears only when there is much to do."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._update: Callable[[int, int], None] | None = None
+        self._stop: Callable[[], None] | None = None
+
+    def show(self, done: int, total: int) -> None:
+        if total < _WORTH_A_BAR_BYTES:
+            return
+        if self._update is None:
+            self._update, self._stop = self._start(total)
+        self._update(done, total)
+
+    def _start(self, total: int) -> tuple[Callable[[int, int], None], Callable[[], None]]:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (TextColumn(self._what), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        drawn = Progress(*columns, console=Console(stderr=True), transient=True)
+        task = drawn.add_task("", total=total)
+        drawn.start()
+        return lambda done, total: drawn.update(task, completed=done, total=total), drawn.stop
+
+    def close(self) -> None:
+        if self._stop is not None:
+            self._stop()

@@ -78,11 +78,10 @@ def show_ledger(
     widths = [max(map(len, column)) for column in zip(heads, *figures, strict=True)]
     # Figures come first, then names, then drawings: rich would shrink all alike.
     left = out.width - sum(widths) - _GAP * (len(widths) + len(units))
-    plain = _plain_names(report.rows, units)
-    rooms = rooms_for(plain, units, left)
-    names = _name_cells(report.rows, plain, units, rooms)
+    rooms, names = _name_columns(report.rows, units, left)
     left -= sum(rooms)
-    titled = _titles(report, titles or {}, left, is_last=report.steps is not UNSET and not wide)
+    is_last = report.steps is not UNSET and not wide
+    titled = _titles(report, titles, left) if titles and not is_last else []
     left -= max((cell.cell_len + _GAP for cell in titled), default=0)
     drawn = _drawings(report, units, left, wide=wide)
     table = Table(box=None, padding=(0, 1), pad_edge=False)
@@ -146,10 +145,19 @@ def write_lists(rows: Iterable[Sequence[str]], names: int, *, as_markdown: bool)
         click.echo(f"| {' | '.join(row)} |")
 
 
-def rooms_for(names: Iterable[Sequence[str]], units: Sequence[Unit], left: int) -> list[int]:
-    """Return the width of each column of names; long names share what is *left* equally."""
-    from rich.cells import cell_len
+def _name_columns(
+    rows: Sequence[LedgerRow | ComparedRow], units: Sequence[Unit], left: int
+) -> tuple[list[int], list[list[str]]]:
+    """Return the width of each column of names, and the names of each row; unknown ones are dim.
 
+    Times are never cut; other long names share what is *left* equally.
+    """
+    from rich.cells import cell_len
+    from rich.markup import escape
+
+    from turnlog.api.arguments import shown_name
+
+    names = [[inert(shown_name(unit, getattr(row, unit))) for unit in units] for row in rows]
     wanted = [max(map(cell_len, column)) for column in zip(units, *names, strict=True)]
     wanted[0] = max(wanted[0], len("total"))
     rooms = [0] * len(units)
@@ -158,36 +166,14 @@ def rooms_for(names: Iterable[Sequence[str]], units: Sequence[Unit], left: int) 
         fair = max(_SHORTEST_NAME, left // (len(units) - number))
         rooms[place] = wanted[place] if units[place] in TIMES else min(wanted[place], fair)
         left -= rooms[place]
-    return rooms
-
-
-def _name_cells(
-    rows: Sequence[LedgerRow | ComparedRow],
-    names: Sequence[Sequence[str]],
-    units: Sequence[Unit],
-    rooms: Sequence[int],
-) -> list[list[str]]:
-    """Return the names of each row as cells of the given widths; unknown ones are dim."""
-    from rich.markup import escape
-
-    cells: list[list[str]] = []
     for row, row_names in zip(rows, names, strict=True):
-        cells.append([])
-        for unit, name, room in zip(units, row_names, rooms, strict=True):
-            cut = name
+        for place, unit in enumerate(units):
+            name, room = row_names[place], rooms[place]
             if unit == "project" and len(name) > room:
-                cut = f"…{name[1 - room :]}"  # Paths differ at their end.
+                name = f"…{name[1 - room :]}"  # Paths differ at their end.
             is_known = getattr(row, unit) is not None
-            cells[-1].append(escape(cut) if is_known else f"[dim]{escape(cut)}[/]")
-    return cells
-
-
-def _plain_names(rows: Iterable[LedgerRow | ComparedRow], units: Sequence[Unit]) -> list[list[str]]:
-    """Return the names of each row, one for each unit."""
-    from turnlog.api.sessions.names import shown_name
-
-    names = [[shown_name(unit, getattr(row, unit)) for unit in units] for row in rows]
-    return [[inert(name) for name in row] for row in names]
+            row_names[place] = escape(name) if is_known else f"[dim]{escape(name)}[/]"
+    return rooms, names
 
 
 def spark(costs: Sequence[Decimal], width: int) -> str:
@@ -213,12 +199,12 @@ def bar(part: Decimal, width: int) -> str:
     return "█" * whole + (_EIGHTHS[rest] if rest else "")
 
 
-def _titles(report: Ledger, titles: Mapping[str, str], left: int, *, is_last: bool) -> list[Text]:
+def _titles(report: Ledger, titles: Mapping[str, str], left: int) -> list[Text]:
     """Return the head and the cells of the title column, or nothing if it does not fit."""
     from rich.text import Text
 
     room = left - _GAP
-    if not titles or is_last or room < _SHORTEST_TITLE:
+    if room < _SHORTEST_TITLE:
         return []
     cells = [Text("title")]
     for row in report.rows:
@@ -387,9 +373,7 @@ def show_comparison(
     left = out.width - sum(widths) - _GAP * (len(widths) + len(names))
     if has_times:
         left -= len(_COMPARED_WITH)
-    plain = _plain_names(report.rows, units)
-    rooms = rooms_for(plain, units, left)
-    cells_of_names = _name_cells(report.rows, plain, units, rooms)
+    rooms, cells_of_names = _name_columns(report.rows, units, left)
     table = Table(box=None, padding=(0, 1), pad_edge=False)
     for name, room in zip(names, (*rooms, len(_COMPARED_WITH)), strict=False):
         table.add_column(name, no_wrap=True, overflow="ellipsis", width=room)

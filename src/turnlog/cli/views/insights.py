@@ -11,8 +11,8 @@ from datetime import date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
+from turnlog.api.arguments import shown_name
 from turnlog.api.insights import WEEKDAYS
-from turnlog.api.sessions.names import shown_name
 from turnlog.cli.terminal.console import at_most, log_name, one_line, safe, short_count, short_path
 from turnlog.cli.terminal.empty_results import show_hint
 from turnlog.cli.views.cost import show_skipped, spark

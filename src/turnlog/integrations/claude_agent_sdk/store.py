@@ -27,8 +27,8 @@ import anyio
 from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 
+from turnlog.api.async_store import run_in_thread
 from turnlog.api.store import Store
-from turnlog.api.threads import run_in_thread
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import turnlog_home
 from turnlog.integrations.claude_agent_sdk.append import OpenLogs, Prepared, prepare

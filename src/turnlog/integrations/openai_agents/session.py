@@ -30,9 +30,9 @@ from uuid import UUID, uuid5
 
 from anyio.to_thread import run_sync
 
+from turnlog.api.async_store import run_in_thread
 from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.api.store import Store, open_store
-from turnlog.api.threads import run_in_thread
 from turnlog.errors import ClosedLog, NotFound, UsageError
 from turnlog.formats import Home, LogName, claude_log, is_uuid, read_name
 from turnlog.formats.find import LATEST

@@ -22,10 +22,10 @@ from typing import Any, Final, Self, Unpack, get_args
 
 from msgspec.structs import replace
 
+from turnlog.api.async_store import run_in_thread
 from turnlog.api.costs import TRACED, Ledger, Period, Question, Unit, ledger, open_source
 from turnlog.api.sessions.lists import SessionRow
 from turnlog.api.store import Store
-from turnlog.api.threads import run_in_thread
 from turnlog.errors import UsageError
 from turnlog.formats import LogFile, find_logs, history_log, same_project_key, turnlog_home
 from turnlog.formats.walk import refuse_unreadable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final, cast
 
+from turnlog.api.arguments import shown_name
 from turnlog.api.costs import Figures, Ledger, LedgerRow, Unit
 from turnlog.api.sessions.lists import list_indexed
-from turnlog.api.sessions.names import shown_name
 from turnlog.export.html.charts import (
     CHART_CSS,
     Bar,

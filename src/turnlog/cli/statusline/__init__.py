@@ -1,1 +1,0 @@
-"""The status line of Claude Code, answered without importing click."""
