@@ -439,7 +439,9 @@ def test_no_search_tells_how_a_secret_begins(leaky, newest, number):
     assert ask(ctx, "list_sessions", title="apple")["sessions"]
     *_, word = re.findall("[A-Za-z0-9]{8,}", secret)
     assert not ask(ctx, "list_sessions", title=word[:6])["sessions"]
-    for asked in (f"{word[:6]}*", word, f'"{secret}"', f"plum OR {word[:6]}*"):
+    assert not hits(word)
+    assert hits(f"apple {word}") == apples
+    for asked in (f"{word[:6]}*", f"+{word}", f'"{secret}"', f"plum OR {word[:6]}*"):
         assert not hits(asked), asked
         assert not hits(f"apple {asked}") or "OR" in asked, asked
     # Nor does what is missing show it.

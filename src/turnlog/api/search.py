@@ -23,10 +23,11 @@ from turnlog.search.language import (
     word_leaves,
 )
 from turnlog.search.ranking import highlighter_of, terms_of
-from turnlog.search.search import SearchDocument, search
+from turnlog.search.search import COUNTED, SearchDocument, search
 from turnlog.search.tokenizer import Span, literal_of
 
 __all__ = [
+    "COUNTED",
     "FieldFilter",
     "Hit",
     "Node",

@@ -63,6 +63,8 @@ _OF_PLACE: Final = 0.5
 _RECENCY: Final = 0.1
 _HALF_LIFE_SECONDS: Final = 30 * 86_400
 _MOST_TERMS: Final = 40
+_MOST_PARTS: Final = 6
+"""The most words of an identifier."""
 
 _COMMON: Final = """
 a about an and any are as at be been but by can could did do does for from had has have how i if in
@@ -135,6 +137,8 @@ def _terms_of(text: str) -> Iterator[Term]:
             yield from _pairs(words, phrase.key)
         return
     parts = terms(split_identifiers(text.encode(errors="replace")).decode())
+    if len(parts) > len(words) + _MOST_PARTS:  # Not an identifier, but random letters.
+        parts = words
     whole = ""
     if len(parts) > 1:
         term = Term(text, words, is_stem=False, weight=1.0)
@@ -279,6 +283,12 @@ class Ranking:
         """The inverse document frequency of each term, times its weight."""
         self._counts: list[Counter[int]] = [Counter() for _ in wanted]
         """How many passages of each session have each term."""
+
+    def include(self, rows: Iterable[Row]) -> None:
+        """Add texts, whichever terms they have."""
+        for row in rows:
+            self.rows[row[0]] = row
+            self._having.setdefault(row[0], 0)
 
     def add(self, number: int, rows: Iterable[Row], count: int) -> None:
         """Add texts that have a term; *count* texts do in all. A whole comes before its parts."""

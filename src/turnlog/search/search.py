@@ -33,6 +33,7 @@ from turnlog.search.hits import WIDTH, Hit, HitReader, HitView, first_place
 from turnlog.search.language import (
     FieldFilter,
     Node,
+    Phrase,
     SearchQuery,
     Word,
     conjuncts,
@@ -90,7 +91,8 @@ _LEAST_ROWS: Final = 2_000
 """How many are considered for a common word, and for all words together: the newest."""
 _ENOUGH_ROWS: Final = 200
 """With so many, common words are not looked up."""
-_COUNTED: Final = 1_000
+COUNTED: Final = 1_000
+"""The most tool results that are counted without being searched for."""
 _SHORTEST_PREFIX: Final = 3
 _OF_PREFIX: Final = 0.5
 _WEIGHTS: Final = {int(kind): weight for kind, weight in WEIGHTS.items()}
@@ -411,7 +413,7 @@ class _Search:
             return None
         words = [expression_for(Word(term.text, term.is_prefix), "answered") for term in wanted]
         also = " AND ".join(dict.fromkeys(words))
-        return len(self._fetch(hard, "answered", ("answered", also), _COUNTED))
+        return len(self._fetch(hard, "answered", ("answered", also), COUNTED))
 
     def pattern(
         self, pattern: ScanPattern, bounds: list[Node], page: HitPage, tables: list[Table]
@@ -497,6 +499,8 @@ class _Search:
             scored = ((_WEIGHTS[row[3]], row, statement) for row, statement in rows)
             yield from self._checked(scored, tree, accepts)
             return
+        nodes = conjuncts(tree)
+        required = {term.key for term in terms_of(n for n in nodes if isinstance(n, Word | Phrase))}
         is_first = True
         while batch := list(islice(rows, RANKED_AT_ONCE)):
             is_checked = accepts is not None or any(each.needs_check for _, each in batch)
@@ -505,9 +509,11 @@ class _Search:
             is_first = False
             self._statements |= {row[3] in ANSWERED: statement for row, statement in batch}
             ranking = Ranking(self._index, wanted, self._now)
-            rows_here = [row for row, _ in batch]
+            texts = [row for row, _ in batch]
+            ranking.include(texts)
             for number, term in enumerate(wanted):
-                ranking.add(number, rows_here, count_of(self._index.db, "stems", term.key))
+                count = count_of(self._index.db, "stems", term.key)
+                ranking.add(number, texts if term.key in required else (), count)
             yield from self._checked(self._in_order(ranking, page), tree, accepts)
             if self._budget.ends():
                 return

@@ -37,8 +37,8 @@ def search(turnlog, home, tmp_path):
 def test_hits_stand_under_their_session(search):
     code, out, err = search("retry", "loop")
     assert (code, err) == (0, "")
-    heads = [line for line in out.splitlines() if line and not line.startswith((" ", "hint", "…"))]
-    assert {head.split()[0] for head in heads} == {ONE[:8], THREE[:8]}
+    heads = [line for line in out.splitlines() if line[:8] in (ONE[:8], TWO[:8], THREE[:8])]
+    assert [head.split()[0] for head in heads] == [ONE[:8], THREE[:8]]
     assert "orchard" in out
     assert "  2026-11-01 11:00 prompt " in out
     assert "fix the retry loop, please: it never backs off" in out
@@ -141,7 +141,7 @@ def test_labels_are_links_at_a_terminal_that_has_them(home, tmp_path):
         out = Terminal()
         environ = {"TURNLOG_HOME": str(tmp_path / "own"), "PATH": "", "PAGER": "cat"} | environ
         with mock.patch.dict(os.environ, environ, clear=True), redirect_stdout(out):
-            run(["search", "--home", str(home), "backs off"])
+            run(["search", "--home", str(home), "--all-words", "backs off"])
         assert out.text().count("\x1b]8;") == 2 * len(LINK.findall(out.text()))
         return LINK.findall(out.text())
 
@@ -161,7 +161,7 @@ def test_json_is_one_document(search):
     code, out, err = search("--json", "std::vector")
     document = json.loads(out)
     assert (code, err) == (0, "")
-    assert set(document) == {"hits", "next", "notes"}
+    assert set(document) == {"hits", "next", "notes", "in_results"}
     (hit,) = document["hits"]
     assert hit["session"] == THREE
     assert hit["at"] == "2026-11-02T03:00:00Z"
@@ -175,16 +175,21 @@ def test_json_is_one_document(search):
 def test_nothing_found_is_told_with_a_way_on(search):
     code, out, _ = search("zebra")
     assert code == 1
-    assert out.startswith("Nothing found.\nhint: --results")
+    assert out.startswith("Nothing found.\nhint: --exact also matches parts of words")
+    assert "hint: --results" in search("--all-words", "zebra")[1]
     code, out, _ = search("--json", "zebra")
-    assert (code, json.loads(out)) == (1, {"hits": [], "next": None, "notes": []})
+    assert (code, json.loads(out)) == (
+        1,
+        {"hits": [], "next": None, "notes": [], "in_results": None},
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "kinds"),
     [
         (["--results", "running"], ["result"]),
-        (["running"], []),
+        (["running"], ["result"]),
+        (["--all-words", "running"], []),
         (["--exact", "ackoff to the"], ["response"]),
         (["--regex", r"push_\w+\(x"], ["prompt"]),
         (["--", "-the", "juice"], ["response", "call"]),
@@ -206,7 +211,7 @@ def test_pages_and_sessions_without_a_bound(search):
     _, out, _ = search("--limit", "2", "loop")
     assert "use --offset 2" in out
     bounded = json.loads(search("--json", "retry OR loop")[1])["hits"]
-    everything = json.loads(search("--json", "--all-hits", "retry OR loop")[1])["hits"]
+    everything = json.loads(search("--json", "--flat", "retry OR loop")[1])["hits"]
     assert len(everything) > len(bounded)
     assert "more: session:" in search("retry OR loop")[1]
 
@@ -239,9 +244,15 @@ def test_text_from_logs_is_harmless(search):
     assert "␛[31mred" in out
 
 
+def test_matches_in_tool_output_are_counted(search):
+    _, out, _ = search("retry")
+    assert out.endswith(" more in tool output: --results\n")
+    assert "more in tool output" not in search("--results", "retry")[1]
+
+
 def test_notes_go_beside_the_hits(search):
     code, out, err = search("tool: expone")
-    assert code == 1
+    assert code == 0
     assert "note: tool: is searched for as a word" in err
     assert "note" not in out
 

@@ -25,19 +25,19 @@ def connection(path=":memory:") -> sqlite3.Connection:
 
 def table(path=":memory:") -> sqlite3.Connection:
     db = connection(path)
-    db.execute("CREATE TABLE texts (id INTEGER PRIMARY KEY, record, part, kind)")
+    db.execute("CREATE TABLE texts (id INTEGER PRIMARY KEY, record, part, kind, session, size)")
     return db
 
 
 def texts(given, first=0):
     return [
-        (second, first + at, 0, int(TextKind.RESULT if at % 3 else TextKind.PROMPT), b"w")
+        (second, first + at, 0, int(TextKind.RESULT if at % 3 else TextKind.PROMPT), b"w", 7)
         for at, second in enumerate(given)
     ]
 
 
 def insert(db, placed):
-    db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", placed.rows)
+    db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?, ?, ?)", placed.rows)
 
 
 @given(st.lists(seconds, max_size=5))

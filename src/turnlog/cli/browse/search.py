@@ -153,6 +153,7 @@ class _Piece(NamedTuple):
 def _show(document: SearchDocument, query: str, now: datetime, options: dict[str, Any]) -> None:
     from turnlog.api.homes import all_homes
     from turnlog.api.record_names import ShortNames
+    from turnlog.api.search import COUNTED
 
     page = _HitPage(sys.stdout, now)
     with ShortNames(all_homes(options["homes"])) as names:
@@ -167,6 +168,9 @@ def _show(document: SearchDocument, query: str, now: datetime, options: dict[str
         return
     if document.next is not None:
         page.dim(f"… more; use --offset {document.next}")
+    if document.in_results:
+        many = "+" if document.in_results == COUNTED else ""
+        page.dim(f"{document.in_results:,}{many} more in tool output: --results")
 
 
 def _grouped(hits: Iterable[Hit]) -> list[tuple[str | None, list[Hit]]]:
@@ -289,12 +293,11 @@ class _HitPage:
             self.dim(f"hint: {hint_for(options['homes'], {})}")
             return
         tips = []
-        if not options["results"]:
+        is_strict = options["exact"] or options["regex"] or options["all_words"]
+        if is_strict and not options["results"]:
             tips.append("--results also searches tool results")
-        if options["exact"] or options["regex"]:
-            tips.append("without --exact and --regex, words match in any order")
-        elif " " in query.strip():
-            tips.append("use fewer words, or OR between them")
+        if is_strict:
+            tips.append("without --exact, --regex and --all-words, words may be missing")
         elif query.strip():
             tips.append("--exact also matches parts of words")
         names = [name for name in ("project", "since", "until", "session") if options[name]]
