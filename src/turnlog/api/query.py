@@ -52,6 +52,7 @@ from turnlog.query.sql import (
     run_sql,
     schema,
 )
+from turnlog.query.turns import RecordTurn, record_turns
 from turnlog.search.regex import BUDGET_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "QueryConditions",
     "QueryDocument",
     "QueryFilter",
+    "RecordTurn",
     "Resource",
     "SchemaDocument",
     "Sequence",
@@ -97,6 +99,7 @@ __all__ = [
     "parse_query",
     "projects_in",
     "query",
+    "record_turns",
     "resource_named",
     "run_sql",
     "schema",
