@@ -33,7 +33,7 @@ from mcp_contexts import (
     desk_of,
     make_home,
 )
-from mcp_world import ask
+from mcp_world import ask, refused
 from redact import planted
 from turnlog.api import background_refresh
 from turnlog.errors import LogError, UsageError
@@ -645,6 +645,23 @@ def test_a_record_without_a_uuid_opens_as_search_names_it(tmp_path):
             assert [piece["text"] for piece in whole["pieces"]] == [
                 f"the medlars of {hit.get('subagent')}"
             ]
+
+
+def test_the_start_of_a_uuid_opens_a_record_unless_two_share_it(tmp_path):
+    with own_index(tmp_path / "own"):
+        home = tmp_path / "home"
+        log = Log(home, ONE, ORCHARD, hostile="").prompt("one").prompt("two").prompt("three")
+        log.lines[1] = log.lines[1].replace("00000002-", "00000001-", 1)
+        log.save()
+        ctx = desk_of(find_homes((home,)))
+        for start in ("00000003", "00000003-1111-40"):
+            (piece,) = ask(ctx, "session_overview", session=ONE, record=start)["pieces"]
+            assert piece["text"] == "three"
+        text = refused(ctx, "session_turns", session=ONE, record="00000001")
+        assert "2 records start with 00000001" in text
+        assert "use the whole uuid: 00000001-1111-" in text
+        text = refused(ctx, "session_turns", session=ONE, record="abcdef01")
+        assert "no record 'abcdef01'" in text
 
 
 def test_a_prefix_is_put_before_every_name_and_wherever_one_is_mentioned(ctx):
