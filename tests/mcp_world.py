@@ -168,6 +168,13 @@ def ask(ctx, name, **arguments):
     return json.loads(unframed(text))
 
 
+def hits_of(found):
+    """The hits of an answer of `search_history`, each with its session."""
+    return [
+        {"session": row.get("session")} | hit for row in found["sessions"] for hit in row["hits"]
+    ]
+
+
 def refused(ctx, name, **arguments):
     """Ask for what cannot be had; give the error's words."""
     ((text, is_error),) = anyio.run(called, ctx, [(name, arguments)])

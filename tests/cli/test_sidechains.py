@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from mcp_world import ask, cli, opened
+from mcp_world import ask, cli, hits_of, opened
 from turnlog.cli.app import run
 from turnlog.export.conversation import ConversationOptions
 from turnlog.export.exporter import exported
@@ -169,8 +169,9 @@ def test_a_hit_leads_to_the_agent(world):
             assert found["subagent"] == PEARS
             types = [row["type"] for row in found["records"]]
             assert types == ["user", "assistant", "user", "assistant"]
-    (told,) = ask(desk, "search_history", query='"nine pears."')["hits"]
+    (told,) = hits_of(ask(desk, "search_history", query='"nine pears."'))
     assert told["subagent"] == PEARS
+    assert told["prompt"] == "Count the pears"
     steps = ask(desk, "session_turns", session=ID, record=told["record"])
     assert (steps["subagent"], steps["turns"]) == (PEARS, 1)
 

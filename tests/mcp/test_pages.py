@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from mcp_contexts import HOSTILE
 from turnlog.errors import UsageError
@@ -147,3 +148,18 @@ def test_without_a_cursor_the_way_on_is_said():
     text = bounded(answer, NO_RULES, most_bytes=5_000, more="The tool goes on.")
     assert text.endswith("There is more. The tool goes on.")
     assert json.loads(unframed(text))["next"] is None
+
+
+def test_an_answer_that_does_not_fit_is_asked_for_a_shorter_one():
+    def shortened(answer):
+        (row,) = answer.rows
+        length = len(row["text"]) // 2
+        return structs.replace(answer, rows=[{"text": "x" * length}], shorten=shortened)
+
+    answer = ToolAnswer(noun="rows", rows=[{"text": "x" * 1_900}], shorten=shortened)
+    answer.read_on, answer.most_bytes = "Call X.", 1_000
+    text = written(answer, 5_000)
+    assert len(text.encode()) <= 1_000
+    assert json.loads(unframed(text))["rows"] == [{"text": "x" * 475}]
+    assert text.endswith("\nCall X.")
+    assert "Call X." not in written(structs.replace(answer, rows=[]), 5_000)

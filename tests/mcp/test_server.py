@@ -33,7 +33,7 @@ from mcp_contexts import (
     desk_of,
     make_home,
 )
-from mcp_world import ask
+from mcp_world import ask, hits_of, refused
 from redact import planted
 from turnlog.api import background_refresh
 from turnlog.errors import LogError, UsageError
@@ -587,7 +587,7 @@ def ask_as(process, ctx, query, **arguments):
     """The sessions and tools of what `search_history` finds, asked from a session of *process*."""
     ctx = replace(ctx, parent=process)
     found = ask(ctx, "search_history", query=query, **arguments)
-    return [(hit["session"], hit.get("tool")) for hit in found["hits"]]
+    return [(hit["session"], hit.get("tool")) for hit in hits_of(found)]
 
 
 def test_search_leaves_out_the_session_that_asks_and_its_own_calls(tmp_path):
@@ -601,15 +601,16 @@ def test_search_leaves_out_the_session_that_asks_and_its_own_calls(tmp_path):
         running = {"pid": os.getpid(), "sessionId": ONE, "cwd": ORCHARD}
         (home / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(running))
         ctx = desk_of(find_homes((home,)))
-        assert ask_as(os.getpid(), ctx, "prune quinces") == [(TWO, None)]
+        assert ask_as(os.getpid(), ctx, "prune quinces") == [(TWO[:8], None)]
         assert ask_as(os.getpid(), ctx, "prune quinces", session=ONE[:8]) == [
-            (ONE, None),
-            (ONE, "mcp__turnlog__search_history"),
+            (ONE[:8], None),
+            (ONE[:8], "mcp__turnlog__search_history"),
         ]
         assert set(ask_as(os.getpid(), ctx, "quinces tool:mcp__turnlog__*")) == {
-            (TWO, "mcp__turnlog__search")
+            (TWO[:8], "mcp__turnlog__search")
         }
-        assert {session for session, _ in ask_as(1, ctx, "prune quinces")} == {ONE, TWO}
+        sessions = {session for session, _ in ask_as(1, ctx, "prune quinces")}
+        assert sessions == {ONE[:8], TWO[:8]}
 
 
 def test_an_empty_search_points_to_tool_output(tmp_path):
@@ -617,12 +618,16 @@ def test_an_empty_search_points_to_tool_output(tmp_path):
         home = tmp_path / "home"
         Log(home, ONE, ORCHARD).prompt("look").call("Bash", "seven medlars", command="ls").save()
         ctx = desk_of(find_homes((home,)))
-        found = ask(ctx, "search_history", query="medlars")
-        assert found["hits"] == []
+        found = ask(ctx, "search_history", query="+medlars")
+        assert found["sessions"] == []
         assert any("results=true" in note for note in found["notes"])
-        found = ask(ctx, "search_history", query="medlars", results=True)
-        assert len(found["hits"]) == 1
+        found = ask(ctx, "search_history", query="+medlars", results=True)
+        assert len(hits_of(found)) == 1
         assert "notes" not in found
+        found = ask(ctx, "search_history", query="medlars")
+        assert [hit["kind"] for hit in hits_of(found)] == ["result"]
+        assert found["notes"] == ["found only in tool output"]
+        assert "notes" not in ask(ctx, "search_history", query="zanzibar")
 
 
 def test_a_record_without_a_uuid_opens_as_search_names_it(tmp_path):
@@ -637,14 +642,31 @@ def test_a_record_without_a_uuid_opens_as_search_names_it(tmp_path):
             log.save()
         ctx = desk_of(find_homes((home,)))
         found = ask(ctx, "search_history", query="medlars")
-        assert len(found["hits"]) == 2
-        for hit in found["hits"]:
+        assert len(hits_of(found)) == 2
+        for hit in hits_of(found):
             assert hit["record"].startswith("@")
             place = {name: hit[name] for name in ("session", "record", "subagent") if name in hit}
             whole = ask(ctx, "session_overview", **place)
             assert [piece["text"] for piece in whole["pieces"]] == [
                 f"the medlars of {hit.get('subagent')}"
             ]
+
+
+def test_the_start_of_a_uuid_opens_a_record_unless_two_share_it(tmp_path):
+    with own_index(tmp_path / "own"):
+        home = tmp_path / "home"
+        log = Log(home, ONE, ORCHARD, hostile="").prompt("one").prompt("two").prompt("three")
+        log.lines[1] = log.lines[1].replace("00000002-", "00000001-", 1)
+        log.save()
+        ctx = desk_of(find_homes((home,)))
+        for start in ("00000003", "00000003-1111-40"):
+            (piece,) = ask(ctx, "session_overview", session=ONE, record=start)["pieces"]
+            assert piece["text"] == "three"
+        text = refused(ctx, "session_turns", session=ONE, record="00000001")
+        assert "2 records start with 00000001" in text
+        assert "use the whole uuid: 00000001-1111-" in text
+        text = refused(ctx, "session_turns", session=ONE, record="abcdef01")
+        assert "no record 'abcdef01'" in text
 
 
 def test_a_prefix_is_put_before_every_name_and_wherever_one_is_mentioned(ctx):

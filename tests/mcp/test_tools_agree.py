@@ -16,6 +16,7 @@ from mcp_world import (
     ask,
     ask_on,
     cli,
+    hits_of,
     opened,
 )
 
@@ -44,21 +45,29 @@ def instant(text):
 def test_search_finds_what_the_command_finds(both, query):
     ctx, home, within = both
     theirs = cli(home, "search", query, "--limit", "50", *within)["hits"]
-    ours = ask(ctx, "search_history", query=query, limit=50)["hits"]
-    assert [(hit["session"], hit.get("record")) for hit in ours] == [
-        (hit["session"], hit["uuid"] or f"@{hit['offset']}") for hit in theirs
-    ]
-    assert [hit["kind"] for hit in ours] == [hit["kind"] for hit in theirs]
-    for mine, other in zip(ours, theirs, strict=True):
-        assert other["snippet"].strip("…")[:60] in mine["text"]
+    found = ask(ctx, "search_history", query=query, limit=50)
+    # Best sessions first; what is found in one is put together, turn by turn.
+    sessions = list(dict.fromkeys(hit["session"][:8] for hit in theirs))
+    assert [row["session"] for row in found["sessions"]] == sessions
+    assert len(hits_of(found)) == len(theirs)
+    # Masked words do not count in the rank, so it may show others of the same hits.
+    every = cli(home, "search", query, "--limit", "0", "--flat", *within)["hits"]
+    named = {
+        (hit["session"][:8], (hit["uuid"] or f"@{hit['offset']}")[:8], hit["kind"]): hit
+        for hit in every
+    }
+    titles = {row["session"]: row.get("title") for row in found["sessions"]}
+    for hit in hits_of(found):
+        other = named[hit["session"], hit["record"], hit["kind"]]
+        assert other["snippet"].strip("…")[:60] in hit.get("text", titles[hit["session"]])
 
 
 def test_search_in_one_session_keeps_to_it_whatever_the_query_says(world):
     _, ctx = world
     for query in ("apples", "apples OR", '"apples', "apples OR juice OR rubies", "-nothing"):
-        hits = ask(ctx(), "search_history", query=query, session=TWO, newest=True, limit=50)["hits"]
-        assert {hit["session"] for hit in hits} <= {TWO}, query
-        assert hits or query == "apples OR"
+        found = ask(ctx(), "search_history", query=query, session=TWO, newest=True, limit=50)
+        assert {row["session"] for row in found["sessions"]} <= {TWO[:8]}, query
+        assert found["sessions"] or query == "apples OR"
 
 
 QUERIES = [
@@ -346,8 +355,9 @@ def test_an_agents_turns_and_any_record_open(world):
     (turn,) = found["flow"]
     assert turn["prompt"] == "count the pears"
     assert turn["answer"] == "Nine pears."
-    (hit,) = ask(ctx(ORCHARD), "search_history", query='"Nine pears"')["hits"]
+    (hit,) = hits_of(ask(ctx(ORCHARD), "search_history", query='"Nine pears"'))
     assert hit["subagent"] == SUBAGENT
+    assert hit["prompt"] == "count the pears"
     opened_at = ask(ctx(ORCHARD), "session_turns", session=hit["session"], record=hit["record"])
     assert opened_at["subagent"] == SUBAGENT
     assert opened_at["steps"][0]["answer"] == "Nine pears."
@@ -356,7 +366,6 @@ def test_an_agents_turns_and_any_record_open(world):
 @pytest.mark.parametrize(
     ("tool", "noun", "arguments"),
     [
-        ("search_history", "hits", {"query": "apple*", "newest": True}),
         ("session_turns", "flow", {"session": ONE}),
         ("session_turns", "steps", {"session": ONE, "turn": 1}),
         ("session_turns", "steps", {"session": ONE, "turn": 0}),
@@ -382,6 +391,23 @@ def test_pages_put_together_are_the_whole(world, tool, noun, arguments):
     for limit in (1, 2, 3):
         assert bare(ask_on(ctx(), tool, noun, **arguments, limit=limit)) == whole
     assert bare(ask_on(ctx(answer_bytes=4_000), tool, noun, **arguments, limit=100)) == whole
+
+
+@pytest.mark.parametrize("more", [{}, {"newest": True}, {"results": True}], ids=str)
+def test_pages_of_a_search_put_together_have_every_hit_once(world, more):
+    _, ctx = world
+
+    def found(ctx, limit):
+        asked = {"query": "apple* OR pear*", "limit": limit} | more
+        rows = ask_on(ctx, "search_history", "sessions", **asked)
+        return sorted((hit["session"], hit["record"], hit["kind"], hit.get("text", ""))
+                      for hit in hits_of({"sessions": rows}))  # fmt: skip
+
+    whole = found(ctx(), 100)
+    assert len(whole) > 5
+    for limit in (1, 2, 3):
+        assert found(ctx(), limit) == whole
+    assert [hit[:3] for hit in found(ctx(answer_bytes=4_000), 100)] == [hit[:3] for hit in whole]
 
 
 def test_sections_and_query_rows_go_on_too(world):

@@ -375,9 +375,9 @@ def leaky(tmp_path_factory):
 @pytest.mark.parametrize(
     ("tool", "noun", "arguments"),
     [
-        ("search_history", "hits",
+        ("search_history", "sessions",
          {"query": "apple*", "newest": True, "results": True, "limit": 50}),
-        ("search_history", "hits", {"query": "is:error", "results": True, "limit": 50}),
+        ("search_history", "sessions", {"query": "is:error", "results": True, "limit": 50}),
         ("session_turns", "flow", {"session": ONE}),
         ("session_turns", "steps", {"session": ONE, "turn": 20}),
         ("past_calls", "calls", {"limit": 50}),
@@ -432,7 +432,7 @@ def test_no_search_tells_how_a_secret_begins(leaky, newest, number):
 
     def hits(query):
         asked = {"query": query, "newest": newest, "results": True, "limit": 50}
-        return ask_on(ctx, "search_history", "hits", **asked)
+        return ask_on(ctx, "search_history", "sessions", **asked)
 
     apples = hits("apple")
     assert apples

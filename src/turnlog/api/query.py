@@ -49,6 +49,7 @@ from turnlog.query.sql import (
     run_sql,
     schema,
 )
+from turnlog.query.turns import RecordTurn, record_turns
 from turnlog.search.regex import BUDGET_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "QueryConditions",
     "QueryDocument",
     "QueryFilter",
+    "RecordTurn",
     "Resource",
     "SchemaDocument",
     "Sequence",
@@ -91,6 +93,7 @@ __all__ = [
     "parse_query",
     "projects_in",
     "query",
+    "record_turns",
     "resource_named",
     "run_sql",
     "schema",

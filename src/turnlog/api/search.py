@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from turnlog.search.hits import Hit
+from turnlog.search.hits import Hit, make_snippet
 from turnlog.search.language import (
     FieldFilter,
     Node,
@@ -36,9 +36,11 @@ __all__ = [
     "SearchQuery",
     "filters_of",
     "has_words",
+    "make_snippet",
     "narrow",
     "parse",
     "search",
+    "soft_words",
     "spans_of",
 ]
 

@@ -2,7 +2,8 @@
 
 A tool returns a `ToolAnswer`: totals, some rows, and the position of the next rows. `compose`
 writes as many rows as fit and returns the position of the first that did not; a row that is too
-large on its own is shortened. `Cursors` encodes a position as a signed cursor, valid for one
+large on its own is shortened. An answer that knows better what to shorten has a function for it,
+which is called until all rows fit. `Cursors` encodes a position as a signed cursor, valid for one
 question to this server.
 """
 
@@ -28,8 +29,9 @@ _PLACE_BYTES: Final = 8
 _SIGNATURE_BYTES: Final = 16
 # The longest text and the most items of an inner list; lower limits are tried until it fits.
 _STEPS: Final = ((2_000, 100), (600, 40), (160, 12), (40, 4), (8, 1))
-_ROOM_FOR_OURS: Final = 700
-_LONGEST_REST: Final = 400
+# For `next` with its cursor, and for the sentences about what was shortened and what is left.
+_ROOM_FOR_CURSOR: Final = 220
+_LONGEST_OURS: Final = 400
 
 
 class ToolAnswer(Struct, kw_only=True):
@@ -51,6 +53,12 @@ class ToolAnswer(Struct, kw_only=True):
     """Remarks on the answer."""
     rest: str = ""
     """How to get the full text of what was shortened."""
+    read_on: str = ""
+    """What to call next; shown below the rows, if there are any."""
+    most_bytes: int | None = None
+    """A limit that is lower than the owner's."""
+    shorten: Callable[[ToolAnswer], ToolAnswer] | None = None
+    """Returns this answer with shorter rows, or fewer, if they do not fit."""
 
 
 class RenderedAnswer(NamedTuple):
@@ -59,6 +67,8 @@ class RenderedAnswer(NamedTuple):
     data: str
     next: int | None
     was_cut: bool
+    is_whole: bool = True
+    """Whether all rows fitted as they are."""
 
 
 class Cursors:
@@ -117,11 +127,16 @@ def bounded(
 
     *more* tells the agent how to continue where there are no cursors.
     """
-    room = most_bytes - frame_bytes() - _ROOM_FOR_OURS
+    room = room_for(answer, most_bytes - len(more.encode()))
     composed = compose(answer, rules, most_bytes=room)
+    while not composed.is_whole and answer.shorten is not None:
+        answer = answer.shorten(answer)
+        composed = compose(answer, rules, most_bytes=room)
     ours, cursor = [], None
     if composed.was_cut:
-        ours.append(f"Some text was shortened. {answer.rest[:_LONGEST_REST]}".rstrip())
+        ours.append(f"Some text was shortened. {answer.rest[:_LONGEST_OURS]}".rstrip())
+    if answer.read_on and answer.rows:
+        ours.append(answer.read_on[:_LONGEST_OURS])
     if composed.next is not None and cursor_of is not None:
         cursor = cursor_of(composed.next)
         ours.append(f'There is more: repeat the call with cursor="{cursor}".')
@@ -129,6 +144,13 @@ def bounded(
         ours.append(f"There is more. {more}".rstrip())
     data = f'{composed.data}"next": {json.dumps(cursor)}}}'
     return framed(data, "\n".join(ours))
+
+
+def room_for(answer: ToolAnswer, most_bytes: int) -> int:
+    """Return how many bytes of data fit into an answer of at most *most_bytes*."""
+    ours = answer.rest[:_LONGEST_OURS] + answer.read_on[:_LONGEST_OURS]
+    most_bytes = min(most_bytes, answer.most_bytes or most_bytes)
+    return most_bytes - frame_bytes() - _ROOM_FOR_CURSOR - len(ours.encode())
 
 
 def compose(answer: ToolAnswer, rules: Rules, *, most_bytes: int) -> RenderedAnswer:
@@ -140,17 +162,18 @@ def compose(answer: ToolAnswer, rules: Rules, *, most_bytes: int) -> RenderedAns
     opening += f"{json.dumps(answer.noun)}: ["
     left = most_bytes - len(opening.encode())
     written: list[str] = []
+    is_whole = True
     for row in answer.rows:
         text, is_cut = _row(row, rules, left, is_first=not written)
+        is_whole = is_whole and text is not None and not is_cut
         if text is None:
             break
         written.append(text)
         was_cut = was_cut or is_cut
         left -= len(text.encode()) + 2
     place = _next(answer, len(written))
-    return RenderedAnswer(
-        opening + ",".join(f"\n{text}" for text in written) + "\n],\n", place, was_cut
-    )
+    data = opening + ",".join(f"\n{text}" for text in written) + "\n],\n"
+    return RenderedAnswer(data, place, was_cut, is_whole)
 
 
 def _next(answer: ToolAnswer, written: int) -> int | None:

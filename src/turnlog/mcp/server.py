@@ -190,6 +190,7 @@ class ToolCallRunner:
         page = PageStart(self.cursors.decode(question, cursor))
         answer = tool.answer(ctx, page, **arguments)
         answer.rest = spelled(answer.rest, ctx.prefix)
+        answer.read_on = spelled(answer.read_on, ctx.prefix)
         answer.notes = [spelled(note, ctx.prefix) for note in answer.notes]
         return bounded(
             answer,

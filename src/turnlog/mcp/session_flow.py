@@ -4,7 +4,8 @@ A turn is a prompt and all records up to the next prompt. The index has the posi
 calls, so only the records that are shown are read. Turns are in the order of the log; branches of a
 rewound session follow each other.
 
-A record is named by its uuid or, without one, by its offset in the log, such as ``@1024``.
+A record is named by its uuid or the first eight digits of it or, without one, by its offset in the
+log, such as ``@1024``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from turnlog.api.homes import is_uuid
-from turnlog.api.index import OFFSET_BITS, SUBAGENT, Index, short_uuid
+from turnlog.api.index import OFFSET_BITS, SUBAGENT, Index, long_uuid, short_uuid
 from turnlog.api.query import answer_of, input_of
 from turnlog.errors import NotFound, UsageError
 from turnlog.export.conversation import (
@@ -28,7 +29,7 @@ from turnlog.export.conversation import (
 )
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
 from turnlog.mcp.context import KnownSession
-from turnlog.mcp.tool import OFFSETS, extent, instant_text
+from turnlog.mcp.tool import OFFSETS, extent, instant_text, uuid_range
 from turnlog.records.call_lines import call_text
 from turnlog.records.record import Record
 from turnlog.text import one_line
@@ -38,6 +39,7 @@ _LOOKED_AT: Final = 40
 _LINE: Final = 160
 _SOME: Final = 5
 _PLACE: Final = re.compile(r"@([0-9]{1,12})")
+_START: Final = re.compile(r"[0-9A-Fa-f]{8}[0-9A-Fa-f-]{0,27}")
 _RECORDS: Final = (
     f"records AS r JOIN logs AS l ON l.id = r.id >> 40 WHERE r.session = ? AND {SUBAGENT} IS ?"
 )
@@ -159,7 +161,7 @@ def thread_of(index: Index, session: KnownSession, subagent: str | None = None) 
 def find_record(
     index: Index, session: KnownSession, name: str, subagent: str | None
 ) -> tuple[Thread, int]:
-    """Return a record of a session and its thread, by uuid or offset."""
+    """Return a record of a session and its thread, by uuid, the start of one, or offset."""
     wanted = name.strip()
     place = _PLACE.fullmatch(wanted)
     values: tuple[Any, ...] = ()
@@ -171,21 +173,41 @@ def find_record(
         sql, values = f"id IN ({which})", ()
     else:
         sql, values = "uuid = ?", (short_uuid(wanted.lower() if is_uuid(wanted) else wanted),)
-    row = index.db.execute(
-        f"SELECT r.id, {SUBAGENT} FROM records AS r JOIN logs AS l ON l.id = r.id >> 40"  # noqa: S608
-        f" WHERE r.{sql} AND r.session = ? AND l.layout <> 'beside' ORDER BY r.id",
-        (*values, session.number),
-    ).fetchone()
-    if row is None:
+    rows = _named(index, session, sql, values)
+    if not rows and _START.fullmatch(wanted):
+        rows = _starting(index, session, wanted.lower())
+    if not rows:
         raise NotFound(
             f"the session has no record {wanted[:80]!r}",
             hint="use the `record` (and `subagent`) of another answer",
         )
-    number, owner = row
+    number, owner, _ = rows[0]
     thread = thread_of(index, session, owner)
     if number >> OFFSET_BITS not in thread.logs:  # In a copy of the log: stay in it.
         thread = thread._replace(logs=(number >> OFFSET_BITS,))
     return thread, number
+
+
+def _named(index: Index, session: KnownSession, sql: str, values: tuple[Any, ...]) -> list[Any]:
+    """Return the numbers, subagents and uuids of the records that match *sql*, in order."""
+    return index.db.execute(
+        f"SELECT r.id, {SUBAGENT}, r.uuid FROM records AS r JOIN logs AS l ON l.id = r.id >> 40"  # noqa: S608
+        f" WHERE r.{sql} AND r.session = ? AND l.layout <> 'beside' ORDER BY r.id",
+        (*values, session.number),
+    ).fetchall()
+
+
+def _starting(index: Index, session: KnownSession, start: str) -> list[Any]:
+    """Return the records whose uuid begins with *start*, as `_named` does."""
+    rows = _named(index, session, "uuid BETWEEN ? AND ?", uuid_range(start))
+    rows = [row for row in rows if (long_uuid(row[2]) or "").startswith(start)]
+    uuids = list(dict.fromkeys(str(long_uuid(row[2])) for row in rows))
+    if len(uuids) > 1:
+        raise UsageError(
+            f"{len(uuids)} records start with {start}",
+            hint=f"use the whole uuid: {', '.join(uuids[:_SOME])}",
+        )
+    return rows
 
 
 class RecordLines:

@@ -12,8 +12,9 @@ a cursor is added to them.
 from __future__ import annotations
 
 import inspect
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -21,7 +22,9 @@ from typing import Annotated, Any, Final, TypeAlias, get_type_hints
 
 from pydantic import Field
 
-from turnlog.api.index import OFFSET_BITS, SUBAGENT, Index, instant_at, long_uuid
+from turnlog.api.homes import is_uuid
+from turnlog.api.index import OFFSET_BITS, SUBAGENT, Index, instant_at, long_uuid, short_uuid
+from turnlog.api.query import RecordTurn
 from turnlog.errors import UsageError
 from turnlog.mcp.pages import ToolAnswer
 
@@ -171,6 +174,8 @@ def file_glob(name: str) -> list[str]:
 
 
 OFFSETS: Final = (1 << OFFSET_BITS) - 1
+_UUID_BYTES: Final = 16
+_LONGEST_NAME: Final = 100
 _PLACED: Final = (
     f"SELECT s.session, {SUBAGENT}, r.uuid, r.id FROM logs AS l"  # noqa: S608 - Ours.
     " JOIN records AS r ON r.id = l.id << 40 | :offset"
@@ -195,6 +200,55 @@ def pointer(index: Index, log: str, offset: int) -> dict[str, Any]:
         return {}
     session, subagent, uuid, record = row
     return sparse({"session": session, "subagent": subagent, "record": record_name(uuid, record)})
+
+
+UUID_START: Final = 8
+"""The length of a shortened uuid, which costs an agent a third of the tokens of a whole one."""
+
+
+def uuid_range(start: str) -> tuple[bytes, bytes]:
+    """Return the lowest and the highest uuid that begins with *start*, as in the index."""
+    digits = start.replace("-", "")
+    low = bytes.fromhex(digits[: len(digits) // 2 * 2])
+    return low, low.ljust(_UUID_BYTES, b"\xff")
+
+
+def short_sessions(index: Index, ids: Collection[str]) -> dict[str, str]:
+    """Return *ids* of sessions, shortened where no other session's id begins like that."""
+    starts = {each[:UUID_START] for each in ids if is_uuid(each)}
+    rows = index.db.execute(
+        "SELECT a.value, count(DISTINCT s.session) FROM json_each(?) AS a CROSS JOIN sessions AS s"
+        " ON s.session >= a.value AND s.session < a.value || '~' GROUP BY a.value",
+        (json.dumps(sorted(starts)),),
+    )
+    unique = {start for start, count in rows if count == 1}
+    return {each: each[:UUID_START] if each[:UUID_START] in unique else each for each in ids}
+
+
+def short_records(index: Index, records: Iterable[RecordTurn]) -> dict[int, str]:
+    """Return names of *records*, by number: short uuids where they are unique in the session."""
+    names: dict[int, str] = {}
+    ranges: dict[int, tuple[bytes, bytes, int | None]] = {}
+    for each in records:
+        is_short = len(each.uuid or "") <= _LONGEST_NAME
+        names[each.record] = record_name(each.uuid if is_short else None, each.record)
+        if each.uuid is not None and isinstance(short_uuid(each.uuid), bytes):
+            ranges[each.record] = (*uuid_range(each.uuid[:UUID_START]), each.session)
+    if not ranges:
+        return names
+    distinct = list(dict.fromkeys(ranges.values()))
+    rows = index.db.execute(
+        f"WITH a(low, high, session) AS (VALUES {', '.join(['(?, ?, ?)'] * len(distinct))})"  # noqa: S608
+        " SELECT a.low, a.high, a.session FROM a CROSS JOIN records AS r ON r.uuid IS NOT NULL"
+        " AND r.uuid BETWEEN a.low AND a.high AND +r.session IS a.session"
+        " GROUP BY a.low, a.session HAVING count(DISTINCT r.uuid) = 1",
+        [value for each in distinct for value in each],
+    )
+    unique = set(rows)
+    for record, each_range in ranges.items():
+        if each_range in unique:
+            names[record] = names[record][:UUID_START]
+    return names
 
 
 def instant_text(at: datetime | int | None) -> str | None:
