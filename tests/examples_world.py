@@ -225,6 +225,7 @@ class World(Home):
                 self._keep_version(version, what)
             log.call("Bash", "Error: docker: no space", failed=True, command="docker compose up")
             log.call("Bash", "write failed: ENOSPC", command="make release")
+            log.call("Bash", "[main 1a2b3c4] Back off", command="git commit -m 'Back off'")
             log.call("Read", "pass", file_path=app)
             log.add({"type": "mode", "mode": "plan"})
             log.add({"type": "mode", "mode": "normal"})

@@ -371,7 +371,7 @@ def test_command_lines_are_found_and_nothing_else(tmp_path):
         "turnlog watch --no-such-option",
         "turnlog mcp --no-such-option",
         "turnlog top --no-such-option",
-        "turnlog search retry an explanation that slipped in",
+        "turnlog search --all-words retry an explanation that slipped in",
         "turnlog sql 'SELECT nothing FROM v_calls'",
     ],
 )

@@ -118,14 +118,12 @@ def test_a_passage_has_the_prompt_of_its_turn_and_the_files_changed_in_it(home):
     found = ask(ctx, "search_history", query="medlars")
     (row,) = found["sessions"]
     assert row.pop("at").startswith("2026-11-01T10:")
-    answer, call = row.pop("hits")
+    call, answer = row.pop("hits")
     assert row == {"session": ONE[:8], "title": "Fruit trees"}
     assert answer == {
         "record": answer["record"],
         "kind": "response",
         "text": "The medlars are sown.",
-        "prompt": PROMPT[:99].rstrip() + "…",
-        "files": ["…/orchard/alerts/frost.toml", "src/frost.py"],
     }
     assert call == {
         "record": call["record"],
@@ -133,6 +131,8 @@ def test_a_passage_has_the_prompt_of_its_turn_and_the_files_changed_in_it(home):
         "tool": "Bash",
         "is_error": True,
         "text": "sow medlars",
+        "prompt": PROMPT[:99].rstrip() + "…",
+        "files": ["…/orchard/alerts/frost.toml", "src/frost.py"],
     }
     first = ask(ctx, "session_turns", session=row["session"], record=call["record"])["steps"][0]
     assert first["call"] == "Bash"

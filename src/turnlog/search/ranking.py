@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from turnlog.formats.projects import last_part
 from turnlog.index.connection import Index
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS
 from turnlog.index.texts import ANSWERED, WEIGHTS, TextKind, split_identifiers
@@ -78,7 +79,6 @@ _WEIGHTS: Final = {int(kind): weight for kind, weight in WEIGHTS.items()}
 _NOTE: Final = int(TextKind.NOTE)
 _CONTRACTION: Final = re.compile(r"(?<=\w)['\u2019](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE)
 _WORD: Final = re.compile(f"{LETTER}*")
-_LAST_PART: Final = re.compile(r"[^/\\]*[/\\]*$")
 _ANSWERED: Final = ", ".join(str(int(kind)) for kind in sorted(ANSWERED))
 # What passages of an average size are like; the newest ones are typical enough.
 _SIZE: Final = f"""
@@ -408,10 +408,7 @@ class Ranking:
     def _place_names(self, sessions: Sequence[int]) -> dict[int, set[str]]:
         """Return the stems in the names of each session's branch and project."""
         rows = self._index.db.execute(_PLACES, (json.dumps(sessions),))
-        named = {
-            session: terms(f"{branch} {_LAST_PART.search(path)[0]}")  # type: ignore[index]
-            for session, branch, path in rows
-        }
+        named = {session: terms(f"{branch} {last_part(path)}") for session, branch, path in rows}
         known = stems_of({word for words in named.values() for word in words})
         return {session: {known[word] for word in words} for session, words in named.items()}
 

@@ -352,8 +352,9 @@ class _Search:
             term = wanted[number]
             # Common words decide little: they count when the best texts are read.
             is_skipped = term.count > left and len(ranking.rows) >= _ENOUGH_ROWS
-            rows = [] if is_skipped else self._having(term, hard, tables, max(left, _LEAST_ROWS))
-            is_cut |= len(rows) < term.count
+            most = max(left, _LEAST_ROWS)
+            rows = [] if is_skipped else self._having(term, hard, tables, most)
+            is_cut |= is_skipped or len(rows) >= most
             left -= len(rows)
             ranking.add(number, rows, max(term.count, len(rows)))
         if is_cut:  # Other texts may have all of the words.

@@ -51,7 +51,7 @@ Examples:
   turnlog search 'tool:Bash is:error docker'   failed Bash calls
   turnlog search 'file:*.sql type:call'        calls on SQL files
   turnlog search 'commit:1a2b3c4'              the session that made a commit
-  turnlog search 'error:"no such table"'       errors with these words
+  turnlog search 'error:"no space"'            errors with these words
   turnlog search --results ENOSPC              also search tool results
   turnlog search --exact 'foo(bar, '           a literal string
   turnlog search --regex 'def \\w+_at\\('        a regular expression
