@@ -193,6 +193,9 @@ def test_tool_output_is_searched_if_nothing_else_matches(retries, tmp_path):
         assert (document.in_results, len(document.hits)) == (0, 2)
         assert found(index, "look").in_results == 0
         assert found(index, "look", with_results=True).in_results is None
+        assert found(index, "log lock").notes == ["only tool output has lock"]
+        assert found(index, "log lock").in_results == 0
+        assert found(index, "lcok").notes == []
 
 
 def test_matches_in_tool_output_are_counted(tmp_path):

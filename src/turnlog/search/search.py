@@ -76,7 +76,7 @@ from turnlog.search.sql import (
     expression_for,
     has_prefix,
 )
-from turnlog.search.suggestions import another_time_note, similar_word, unknown_note, without_dates
+from turnlog.search.suggestions import another_time_note, similar_word, unknown_notes, without_dates
 from turnlog.search.tokenizer import highlighter, literal_of, matches, terms
 
 PER_SESSION: Final = 3
@@ -250,16 +250,19 @@ class _Search:
         hard = joined([node for node in conjuncts(tree) if node not in soft_words(tree)])
         # A user who may see only masked texts must not learn which words others contain.
         is_open = page.mask is None and not self._index.is_masked
-        wanted, unknown = self._known(wanted, tables, is_open=is_open)
-        if not wanted and is_open:
-            wanted = self._corrected(unknown)
-        document = self._soft(wanted, hard, page, tables)
-        if self._is_empty and "answered" not in tables:
-            document = self._soft(wanted or unknown, hard, page, _tables(with_results=True))
-            if not self._is_empty:
-                self.notes.append("found only in tool output")
-        elif "answered" not in tables:
-            document.in_results = self._count_results(wanted, hard)
+        known, unknown = self._known(wanted, tables, is_open=is_open)
+        document = self._soft(known, hard, page, tables)
+        if "answered" not in tables:
+            if self._is_empty:
+                everywhere = _tables(with_results=True)
+                known, unknown = self._known(wanted, everywhere, is_open=is_open)
+                document = self._soft(known, hard, page, everywhere)
+                if not self._is_empty:
+                    self.notes.append("found only in tool output")
+            elif is_open:
+                document.in_results = self._count_results(wanted, hard)
+        if not known and is_open:
+            document = self._soft(self._corrected(unknown), hard, page, tables)
         if is_open:
             self._explain(tree, unknown, page, tables)
         return self._finish(document)
@@ -277,7 +280,7 @@ class _Search:
     ) -> None:
         """Note which words no text has, and if nothing was found, which filters exclude all."""
         if unknown and len(conjuncts(tree)) > 1:
-            self.notes.append(unknown_note(dict.fromkeys(term.text for term in unknown[:3])))
+            self.notes += unknown_notes(self._index.db, [term.words[0] for term in unknown])
         if self._is_empty:
             self.notes += self._renderer.filters.notes_on(conjuncts(tree))
             self.notes += self._notes_on_time(without_dates(tree), page, tables)
@@ -408,11 +411,10 @@ class _Search:
         self._statements[table == "answered"] = statement
         return self._index.db.execute(statement.sql, statement.values).fetchall()
 
-    def _count_results(self, wanted: list[Term], hard: Node | None) -> int | None:
-        """Count the tool results that have all of *wanted* and match *hard*."""
-        if self._index.is_masked or not wanted:
-            return None
-        words = [expression_for(Word(term.text, term.is_prefix), "answered") for term in wanted]
+    def _count_results(self, wanted: list[Term], hard: Node | None) -> int:
+        """Count the tool results that have *wanted*, except common words, and match *hard*."""
+        rare = without_common(wanted)
+        words = [expression_for(Word(term.text, term.is_prefix), "answered") for term in rare]
         also = " AND ".join(dict.fromkeys(words))
         return len(self._fetch(hard, "answered", ("answered", also), COUNTED))
 

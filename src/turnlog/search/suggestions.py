@@ -9,12 +9,14 @@ from difflib import get_close_matches
 from typing import Final
 
 from turnlog.search.language import FieldFilter, Node, conjuncts, joined
+from turnlog.search.sql import count_of
 
 _SHORTEST: Final = 4
 """Shorter words have too many neighbours."""
 _SAME_LETTERS: Final = 2
 """How many letters a misspelled word begins with correctly."""
 _CLOSE: Final = 0.8
+_FEW: Final = 3
 
 
 def similar_word(db: sqlite3.Connection, word: str) -> str | None:
@@ -44,6 +46,13 @@ def another_time_note(at: datetime | None, zone: tzinfo | None) -> str:
     return f"only texts from another time match{when}"
 
 
-def unknown_note(words: Iterable[str]) -> str:
-    """Return the note that no text has *words*."""
-    return f"no text has {' or '.join(words)}"
+def unknown_notes(db: sqlite3.Connection, words: Iterable[str]) -> list[str]:
+    """Return notes on *words* that no text has, or only tool results."""
+    words = list(dict.fromkeys(words))
+    in_results = [word for word in words if count_of(db, "answered", word)]
+    nowhere = [word for word in words if word not in in_results]
+    return [
+        f"{start} {' or '.join(some[:_FEW])}"
+        for start, some in (("only tool output has", in_results), ("no text has", nowhere))
+        if some
+    ]
