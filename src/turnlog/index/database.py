@@ -116,6 +116,7 @@ def _open_readonly(path: str, more: str = "") -> sqlite3.Connection | None:
     uri = uri_of(path, "ro") + more
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_MS / 1000)
     try:
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         if is_ours(connection):
             return connection
     except sqlite3.Error:

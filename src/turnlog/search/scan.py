@@ -282,13 +282,14 @@ def _matches(
             continue
         if kind is TextKind.HISTORY and session in listed:
             continue
-        if kind is TextKind.NOTE and _was_taken(index.db, record):
+        if kind is TextKind.NOTE and was_taken(index.db, record):
             continue
         if accepts(text):
             yield TextMatch(record, part, int(kind), session)
 
 
-def _was_taken(db: sqlite3.Connection, record: int) -> bool:
+def was_taken(db: sqlite3.Connection, record: int) -> bool:
+    """Return whether a note of a queued prompt is followed by the prompt itself."""
     query = f"SELECT 1 FROM records AS r WHERE r.id = ? AND {WAS_TAKEN}"  # noqa: S608 - Ours.
     return db.execute(query, (record,)).fetchone() is not None
 

@@ -27,7 +27,7 @@ from msgspec import Struct, structs
 from turnlog.errors import UsageError
 from turnlog.formats.projects import expand_path
 from turnlog.index.connection import Index
-from turnlog.index.texts import ANSWERED, WEIGHTS
+from turnlog.index.texts import ANSWERED, WEIGHTS, TextKind
 from turnlog.search.filters import Table
 from turnlog.search.hits import WIDTH, Hit, HitReader, HitView, first_place
 from turnlog.search.language import (
@@ -46,6 +46,7 @@ from turnlog.search.language import (
     word_leaves,
 )
 from turnlog.search.ranking import (
+    Passage,
     Ranking,
     Row,
     Term,
@@ -67,6 +68,7 @@ from turnlog.search.scan import (
     needles_of,
     regex_pattern,
     scan,
+    was_taken,
 )
 from turnlog.search.sql import (
     Renderer,
@@ -85,7 +87,7 @@ PER_SESSION: Final = 3
 _ALL: Final = 1_000_000
 RANKED_AT_ONCE: Final = 2_000
 """How many of the newest texts that match exactly are ranked together."""
-_MOST_ROWS: Final = 10_000
+_MOST_ROWS: Final = 6_000
 """How many texts are considered for the rarest words together."""
 _LEAST_ROWS: Final = 2_000
 """How many are considered for a common word, and for all words together: the newest."""
@@ -386,12 +388,11 @@ class _Search:
     ) -> Iterable[tuple[float, Row, SearchStatement]]:
         """Yield the texts of a ranking by session, or all by their score."""
         sessions = ranking.sessions(lambda row: self._reader.text(row[1], row[2]))
+        passages: Iterable[Passage] = chain.from_iterable(
+            map(worth_showing, sessions) if page.per_session else sessions
+        )
         if page.flat:
-            passages = sorted(chain(*sessions), key=itemgetter(0), reverse=True)
-        elif page.per_session:
-            passages = [passage for session in sessions for passage in worth_showing(session)]
-        else:
-            passages = [*chain(*sessions)]
+            passages = sorted(passages, key=itemgetter(0), reverse=True)
         for score, row in passages:
             yield score, row, self._statements[row[3] in ANSWERED]
 
@@ -561,6 +562,8 @@ class _Search:
         """Yield the rows as matches, without those that do not match on reading the text."""
         for score, row, statement in rows:
             found = TextMatch(row[1], row[2], row[3], row[4], score)
+            if found.kind == TextKind.NOTE and was_taken(self._index.db, found.record):
+                continue
             if accepts is None and not statement.needs_check:
                 yield found
                 continue

@@ -28,7 +28,6 @@ from turnlog.search.filters import (
     CROWD_SECONDS,
     NEVER,
     OPPOSITES,
-    WAS_TAKEN,
     Condition,
     Filters,
     Range,
@@ -62,13 +61,11 @@ _OF_TABLE: Final = {
     "said": Condition(f"kind NOT IN ({_KINDS})"),
     "answered": Condition(f"kind IN ({_KINDS})"),
 }
-# A prompt may also be in the home's history, and in a note from the queue.
 _IS_ALIVE: Final = Condition("t.record IS NOT NULL")
+# A prompt may also be in the home's history.
 _NOT_LISTED_TWICE: Final = Condition(
     f"(t.kind <> {int(TextKind.HISTORY)} OR t.session IS NULL OR t.session NOT IN"
     " (SELECT id FROM sessions WHERE path <> '' AND gone_at IS NULL))"
-    f" AND (t.kind <> {int(TextKind.NOTE)} OR NOT EXISTS"
-    f" (SELECT 1 FROM records r WHERE r.id = t.record AND {WAS_TAKEN}))"
 )
 # Each segment of a full-text table lists the first word of its pages. The pages of a prefix are
 # those between the last one that begins before it and the first one that begins after it.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
-from difflib import get_close_matches
 from typing import Final
 
 from turnlog.search.language import FieldFilter, Node, conjuncts, joined
@@ -23,6 +22,8 @@ def similar_word(db: sqlite3.Connection, word: str) -> str | None:
     """Return the most similar word that texts have, or None; needs ``make_vocabulary``."""
     if len(word) < _SHORTEST:
         return None
+    from difflib import get_close_matches  # noqa: PLC0415 - Few searches find nothing.
+
     head = word[:_SAME_LETTERS]
     rows = db.execute(
         "SELECT term, doc FROM temp.counts_said WHERE term >= ? AND term < ?",
