@@ -153,7 +153,7 @@ def _building(builds: Sequence[Ran], theirs: Sequence[Ran]) -> list[Row]:
     other = median(each.wall for each in theirs) if theirs else None
     peak = max(each.peak_bytes for each in builds)
     return [
-        _against(f"{what}: time", mine, other, 6),
+        _against(f"{what}: time", mine, other, 4),
         Row(
             f"{what}: memory, all processes",
             _mb(peak),
@@ -231,8 +231,8 @@ def _refreshes(index: Index, peer: Agentsview | None, before: Callable[[], None]
 def _refreshing(when: str, taken: Sides) -> list[Row]:
     what = f"{_WHAT}: refreshed, {when}"
     return [
-        _against(f"{what}; agentsview with its server", taken.ours, taken.by_server, 10),
-        _against(f"{what}; agentsview without it", taken.ours, taken.alone, 10),
+        _against(f"{what}; agentsview with its server", taken.ours, taken.by_server, 3),
+        _against(f"{what}; agentsview without it", taken.ours, taken.alone, 3),
     ]
 
 

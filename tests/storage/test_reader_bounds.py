@@ -117,6 +117,7 @@ def test_memory_does_not_grow_with_the_log(log):
     assert grown < 20
 
 
+@pytest.mark.slow
 def test_4_gb_of_nuls_are_one_damage_in_little_time(log):
     put_hole(log, 4 * 1024 * MB, tail=b"\n" + lines(1))
     found = read(log, cap=MB)

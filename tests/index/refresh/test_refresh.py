@@ -49,7 +49,10 @@ HOMES = [
     pytest.param(
         CORPUS,
         id="corpus",
-        marks=pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here"),
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here"),
+        ],
     ),
 ]
 
