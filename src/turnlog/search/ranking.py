@@ -100,8 +100,10 @@ class Term(Struct):
 
     text: str
     words: tuple[str, ...]
+    key: str
+    """Its stem, or its words; the same for terms that are found in the same texts."""
     is_stem: bool
-    weight: float
+    weight: float = 1.0
     is_prefix: bool = False
     whole: str = ""
     """The key of the term that it is a part of."""
@@ -112,10 +114,6 @@ class Term(Struct):
     def expression(self) -> str:
         """The term for FTS5; the table of stems stems it."""
         return as_phrase(Word(self.text, self.is_prefix))
-
-    @property
-    def key(self) -> str:
-        return stem_of(self.words[0]) if self.is_stem else " ".join(self.words)
 
 
 def terms_of(leaves: Iterable[Word | Phrase]) -> list[Term]:
@@ -131,7 +129,7 @@ def _terms_of(text: str) -> Iterator[Term]:
     text = _CONTRACTION.sub("", text)
     words = terms(text)
     if any(map(is_lone, words)):
-        phrase = Term(text, words, is_stem=False, weight=1.0)
+        phrase = _phrase(text, words)
         yield phrase
         if len(words) > 2:
             yield from _pairs(words, phrase.key)
@@ -141,21 +139,29 @@ def _terms_of(text: str) -> Iterator[Term]:
         parts = words
     whole = ""
     if len(parts) > 1:
-        term = Term(text, words, is_stem=False, weight=1.0)
-        whole = term.key
-        yield term
+        phrase = _phrase(text, words)
+        whole = phrase.key
+        yield phrase
     for part in parts:
-        weight = _OF_COMMON if part in _COMMON_WORDS else 1.0
-        yield Term(part, (part,), is_stem=True, weight=weight, whole=whole)
+        yield _stem(part, whole)
 
 
 def _pairs(words: Sequence[str], whole: str) -> Iterator[Term]:
     """Yield pairs of characters that are words of their own, and the words between them."""
     for word, following in pairwise((*words, "")):
         if not is_lone(word):
-            yield Term(word, (word,), is_stem=True, weight=1.0, whole=whole)
+            yield _stem(word, whole)
         elif is_lone(following):
-            yield Term(word + following, (word, following), False, 1.0, whole=whole)
+            yield _phrase(word + following, (word, following), whole)
+
+
+def _stem(word: str, whole: str) -> Term:
+    weight = _OF_COMMON if word in _COMMON_WORDS else 1.0
+    return Term(word, (word,), stem_of(word), is_stem=True, weight=weight, whole=whole)
+
+
+def _phrase(text: str, words: tuple[str, ...], whole: str = "") -> Term:
+    return Term(text, words, " ".join(words), is_stem=False, whole=whole)
 
 
 class Occurrence(NamedTuple):
