@@ -15,10 +15,12 @@ _WIDTH: Final = 320
 
 _CSS: Final = """
 ol.hits { list-style: none; margin: 0; padding: 0; max-width: 60rem; }
-ol.hits > li { padding: .8rem 0; border-bottom: 1px solid var(--line); }
+ol.hits > li { padding: .8rem 0 .4rem; border-top: 1px solid var(--line); }
+ol.hits > li.same { padding-top: .2rem; border-top: 0; }
 ol.hits a { color: inherit; font-weight: 600; text-decoration: none; }
 ol.hits a:hover { color: var(--accent); }
 ol.hits .facts { color: var(--faint); font-size: .87rem; margin: 0; }
+ol.hits .facts a { font-weight: inherit; }
 ol.hits .snippet { margin: .25rem 0 0; overflow-wrap: anywhere; }
 mark { background: #ffe58f; color: inherit; border-radius: 2px; }
 @media (prefers-color-scheme: dark) { mark { background: #6b5200; } }
@@ -65,7 +67,7 @@ def search_page(params: Params) -> str:
             mask=ctx.mask,
         )
     notes = [element("p", ctx.clean(note), class_="note") for note in found.notes]
-    hits = element("ol", [_hit(hit, ctx) for hit in found.hits], class_="hits")
+    hits = element("ol", list(_hits(found.hits, ctx)), class_="hits")
     return framed(
         query,
         "Search",
@@ -78,7 +80,15 @@ def search_page(params: Params) -> str:
     )
 
 
-def _hit(hit: Hit, ctx: PageContext) -> Fragment:
+def _hits(hits: list[Hit], ctx: PageContext) -> Iterator[Fragment]:
+    """Yield the hits; the first of a session has its title, the last how many more there are."""
+    for before, hit, after in zip([None, *hits], hits, [*hits[1:], None], strict=False):
+        is_first = before is None or hit.session is None or hit.session != before.session
+        is_last = after is None or hit.session != after.session
+        yield _hit(hit, ctx, is_first=is_first, is_last=is_last)
+
+
+def _hit(hit: Hit, ctx: PageContext, *, is_first: bool, is_last: bool) -> Fragment:
     kind = f"{hit.kind}, {hit.tool}" if hit.tool else hit.kind
     subagent = "by a subagent" if hit.subagent else ""
     facts = [
@@ -90,14 +100,22 @@ def _hit(hit: Hit, ctx: PageContext) -> Fragment:
     ]
     if hit.gone:
         facts.append("its log is gone at its source")
-    title = hit.title or (f"session {hit.session[:8]}" if hit.session else "in no session")
-    more = element("p", f"{hit.more:,} more in this session", class_="facts") if hit.more else None
+    about: Child = " · ".join(each for each in facts if each)
+    title: Child = hit.title or (f"session {hit.session[:8]}" if hit.session else "in no session")
+    if hit.session and is_first:
+        title = element("a", title, href=_place(hit))
+    elif hit.session:
+        about = element("a", about, href=_place(hit))
+    more = None
+    if hit.more and is_last:
+        more = element("p", f"{hit.more:,} more in this session", class_="facts")
     return element(
         "li",
-        element("a", title, href=_place(hit)) if hit.session else element("b", title),
-        element("p", " · ".join(each for each in facts if each), class_="facts"),
+        element("b", title) if is_first else None,
+        element("p", about, class_="facts"),
         element("p", list(_marked(hit)), class_="snippet"),
         more,
+        class_=None if is_first else "same",
     )
 
 
