@@ -444,9 +444,10 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def test_any_text_is_a_query(index):
-    rng = random.Random(20)
-    for number in range(2_000):
+@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_any_text_is_a_query(index, count):
+    rng = random.Random(count)
+    for number in range(count):
         text = "".join(
             rng.choice(HOSTILE) + rng.choice(["", " "]) for _ in range(rng.randint(0, 9))
         )
