@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -297,11 +296,11 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(ctx):
         return ToolAnswer()
 
     def heedless(ctx, page) -> ToolAnswer:
-        """Sleep, whatever the clock says."""
-        time.sleep(3)
+        """Go on, whatever the clock says."""
+        assert stopped.wait(600)
         return ToolAnswer()
 
-    running, answered = threading.Event(), threading.Event()
+    running, answered, stopped = (threading.Event() for _ in range(3))
 
     def patient(ctx, page) -> ToolAnswer:
         """Wait until another call was answered."""
@@ -314,6 +313,8 @@ def test_a_call_that_takes_too_long_is_stopped_and_others_go_on(ctx):
 
         async def call(name):
             found[name] = await client.call_tool(name, {})
+            if name == "heedless":
+                stopped.set()
 
         async with anyio.create_task_group() as group:
             for name in ("endless", "heedless", "patient"):
