@@ -181,16 +181,6 @@ def is_only_filters(tree: Node | None) -> bool:
     return tree is not None and all(isinstance(leaf, FieldFilter) for leaf in found)
 
 
-def with_prefixes(tree: Node | None) -> Node | None:
-    """Return *tree* with every word to find as a prefix."""
-    match tree:
-        case Word():
-            return Word(tree.text, True, tree.is_required)
-        case All() | Any():
-            return type(tree)(tuple(n for n in map(with_prefixes, tree.nodes) if n is not None))
-    return tree
-
-
 def leaves(
     tree: Node | None, *, with_negated: bool = False
 ) -> Iterator[Word | Phrase | FieldFilter]:

@@ -242,14 +242,16 @@ class _Search:
 
     def words(self, tree: Node | None, page: HitPage, tables: list[Table]) -> SearchDocument:
         """Search for *tree*; its words may be missing, unless texts are sorted by time."""
-        wanted = terms_of(soft_words(tree))
+        soft = soft_words(tree)
+        wanted = terms_of(soft)
         if not wanted:
             return self.exactly(tree, page, tables)
         if page.newest:
             document = self.find(tree, page, tables)
             if not self._is_empty:
                 return self._finish(document)
-        hard = joined([node for node in conjuncts(tree) if node not in soft_words(tree)])
+        missable = frozenset(soft)  # A query may have thousands of words.
+        hard = joined([node for node in conjuncts(tree) if node not in missable])
         # A user who may see only masked texts must not learn which words others contain.
         is_open = page.mask is None and not self._index.is_masked
         known, unknown = self._known(wanted, tables, is_open=is_open)
@@ -286,7 +288,6 @@ class _Search:
         if self._is_empty:
             self.notes += self._renderer.filters.notes_on(conjuncts(tree))
             self.notes += self._notes_on_time(without_dates(tree), page, tables)
-            self._is_empty = True
 
     def _known(
         self, wanted: list[Term], tables: list[Table], *, is_open: bool
