@@ -21,12 +21,12 @@ _ACTIVE = re.compile(f"[\x00-\x1f{_BEYOND_C0}]")
 # Without tabs and newlines, which most texts have and mostly keep.
 _ACTIVE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_C0}]")
 # JSON escapes the others itself in strings; outside strings they are white space.
-_ACTIVE_IN_JSON = re.compile(f"[{_BEYOND_C0}]")
+_ACTIVE_IN_JSON = f"[{_BEYOND_C0}]"
 _PLAIN_LINES = bytes(range(0x20, 0x7F)) + b"\n\t"
 # Persian and Indic scripts need joiners, and many emoji consist of several joined. They hide
 # something only where there is nothing to join: next to ASCII, blanks or one another.
 _JOINERS = "\u200c\u200d"
-_UNJOINED = re.compile(f"[\x00-\x7f\u00a0\u2000-\u206f\u3000]|{_ACTIVE.pattern}")
+_UNJOINED = f"[\x00-\x7f\u00a0\u2000-\u206f\u3000]|{_ACTIVE.pattern}"
 
 
 def inert(text: str, *, keep: str = "") -> str:
@@ -49,7 +49,7 @@ def inert_json(data: bytes) -> bytes:
     """Escape every active character of JSON *data* without changing its meaning."""
     if data.isascii():
         return data.replace(b"\x7f", b"\\u007f")
-    return _ACTIVE_IN_JSON.sub(lambda m: f"\\u{ord(m[0]):04x}", data.decode()).encode()
+    return re.sub(_ACTIVE_IN_JSON, lambda m: f"\\u{ord(m[0]):04x}", data.decode()).encode()
 
 
 def inert_bytes(data: bytes, limit: int = 100) -> str:
@@ -73,7 +73,7 @@ def _joins(found: re.Match[str]) -> bool:
     text, before, after = found.string, found.start() - 1, found.end()
     if before < 0 or after >= len(text):
         return False
-    return not (_UNJOINED.match(text, before) or _UNJOINED.match(text, after))
+    return not any(re.match(_UNJOINED, each) for each in (text[before], text[after]))
 
 
 def _visible(character: str) -> str:

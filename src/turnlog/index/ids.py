@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import sqlite3
 from binascii import unhexlify
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final, overload
+from typing import Any, Final, overload
+
+import msgspec
 
 OFFSET_BITS = 40
 """A record's id is its log's id and its offset: log << 40 | offset."""
@@ -28,6 +31,11 @@ BESIDE = "beside"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID_LENGTH = 36
 _UUID_BYTES = 16
+
+
+def json_array(values: Iterable[Any]) -> str:
+    """Return *values* as SQLite's ``json_each`` takes them."""
+    return msgspec.json.encode(list(values)).decode()
 
 
 @overload

@@ -9,7 +9,6 @@ filter that few records match also limits the range of ids.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -19,7 +18,7 @@ from typing import Any as Anything
 from typing import Final, Literal, NamedTuple
 
 from turnlog.formats.projects import is_windows_path, is_within
-from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, microseconds
+from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, json_array, microseconds
 from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.search.language import FieldFilter, Node
 
@@ -150,7 +149,7 @@ def one_of(column: str, ids: Iterable[int]) -> Condition:
     ids = list(ids)
     if len(ids) <= _FEW_IDS:
         return Condition(f"{column} IN ({', '.join(map(str, ids))})")
-    return Condition(f"{column} IN (SELECT value FROM json_each(?))", (json.dumps(ids),))
+    return Condition(f"{column} IN (SELECT value FROM json_each(?))", (json_array(ids),))
 
 
 class Filters:

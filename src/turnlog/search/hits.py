@@ -7,7 +7,6 @@ positions in the snippet, not in the text.
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, field, structs
 
 from turnlog.index.connection import Index
-from turnlog.index.ids import SUBAGENT, instant_at, long_uuid
+from turnlog.index.ids import SUBAGENT, instant_at, json_array, long_uuid
 from turnlog.index.texts import Text, TextKind
 from turnlog.search.filters import IS_GONE
 from turnlog.search.scan import TextMatch
@@ -124,13 +123,13 @@ class HitReader:
     def look_up(self, matches: Sequence[TextMatch]) -> None:
         """Look up the records of *matches* in the index, before they are read."""
         db = self._index.db
-        ids = json.dumps(list({match.record for match in matches}))
+        ids = json_array({match.record for match in matches})
         self._records = {row[0]: row[1:] for row in db.execute(_RECORDS, (ids,))}
         self._calls = {}
         for kind, column in ((TextKind.CALL, "record"), (TextKind.RESULT, "result")):
             of_kind = {match.record for match in matches if match.kind == kind}
             if of_kind:
-                rows = db.execute(_CALLS.format(column), (json.dumps(list(of_kind)),))
+                rows = db.execute(_CALLS.format(column), (json_array(of_kind),))
                 for record, tool, is_error in rows:
                     self._calls.setdefault((kind, record), []).append((tool, is_error))
 

@@ -13,7 +13,6 @@ docs/benchmarks.md.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from msgspec import Struct
 
 from turnlog.formats.projects import last_part
 from turnlog.index.connection import Index
-from turnlog.index.ids import OFFSET_BITS, SECOND_BITS
+from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, json_array
 from turnlog.index.texts import ANSWERED, WEIGHTS, TextKind, split_identifiers
 from turnlog.search.language import Phrase, Word
 from turnlog.search.tokenizer import (
@@ -413,7 +412,7 @@ class Ranking:
 
     def _place_names(self, sessions: Sequence[int]) -> dict[int, set[str]]:
         """Return the stems in the names of each session's branch and project."""
-        rows = self._index.db.execute(_PLACES, (json.dumps(sessions),))
+        rows = self._index.db.execute(_PLACES, (json_array(sessions),))
         named = {session: terms(f"{branch} {last_part(path)}") for session, branch, path in rows}
         known = stems_of({word for words in named.values() for word in words})
         return {session: {known[word] for word in words} for session, words in named.items()}

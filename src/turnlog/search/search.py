@@ -587,12 +587,8 @@ class _Search:
         taken: Counter[int | None] = Counter()
         shown: list[int | None] = []
         following = None
-        number = 0
-        self._is_empty = True
-        for match in self._looked_up(found, page, hits):
-            self._is_empty = False
-            if page.per_session and taken[match.session] >= page.per_session:
-                continue
+        offered = self._looked_up(self._first_of_each(found, page, taken), page, hits)
+        for number, match in enumerate(offered):
             if number >= page.offset:
                 if len(hits) >= page.limit:
                     following = number
@@ -600,17 +596,26 @@ class _Search:
                 hit = self._reader.hit(match, view)
                 if hit is None:
                     self._budget.lost.add(match.record)
-                    number += 1
-                    continue
-                hits.append(hit)
-                shown.append(match.session)
-            number += 1
-            taken[match.session] += 1
+                    taken[match.session] -= 1
+                else:
+                    hits.append(hit)
+                    shown.append(match.session)
         if self._totals is not None:
             here = Counter(shown)
             for hit, session in zip(hits, shown, strict=True):
                 hit.more = max(0, self._totals[session] - here[session])
         return SearchDocument(hits=hits, next=following, notes=[])
+
+    def _first_of_each(
+        self, found: Iterator[TextMatch], page: HitPage, taken: Counter[int | None]
+    ) -> Iterator[TextMatch]:
+        """Yield what was found, at most so many of each session as a page shows."""
+        self._is_empty = True
+        for match in found:
+            self._is_empty = False
+            if not page.per_session or taken[match.session] < page.per_session:
+                taken[match.session] += 1
+                yield match
 
     def _looked_up(
         self, found: Iterator[TextMatch], page: HitPage, hits: list[Hit]

@@ -12,7 +12,6 @@ returns the value of each filter, so that the tree can be decided on the text it
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterable
@@ -20,7 +19,7 @@ from functools import cached_property
 from typing import Any as Anything
 from typing import Final, Literal, NamedTuple
 
-from turnlog.index.ids import SECOND_BITS, microseconds
+from turnlog.index.ids import SECOND_BITS, json_array, microseconds
 from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.search.filters import (
     ALWAYS,
@@ -177,7 +176,7 @@ class Renderer:
         if ranges is not None and len(ranges) == 1:
             where.append(Condition(f"{key} BETWEEN ? AND ?", ranges[0]))
         elif ranges is not None:
-            source, source_values = f"json_each(?) a CROSS JOIN {source}", (json.dumps(ranges),)
+            source, source_values = f"json_each(?) a CROSS JOIN {source}", (json_array(ranges),)
             where.append(Condition(f"{key} BETWEEN {_FIRST} AND {_LAST}"))
         if any(_OF_RECORD.search(part.sql) for part in (*conditions, *truths)):
             source += " CROSS JOIN records r ON r.id = t.record"

@@ -31,7 +31,7 @@ def table(path=":memory:") -> sqlite3.Connection:
 
 def texts(given, first=0):
     return [
-        (second, first + at, 0, int(TextKind.RESULT if at % 3 else TextKind.PROMPT), b"w", 7)
+        (second, first + at, 0, int(TextKind.RESULT if at % 3 else TextKind.PROMPT), b"w", None, 7)
         for at, second in enumerate(given)
     ]
 
@@ -53,6 +53,7 @@ def test_one_process_gives_ids_in_order_of_time(turns):
             by_record = {row[1]: row[0] >> SECOND_BITS for row in placed.rows}
             assert all(by_record[at] >= second for at, second in enumerate(given_seconds))
             assert sorted([*placed.said, *placed.answered]) == [(each, b"w") for each in ids]
+            assert placed.split == placed.said
             insert(db, placed)  # A second one with the same id would be refused.
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -220,9 +219,12 @@ class _HitPage:
         self._has_links = (
             is_terminal and term not in _LINKLESS and os.environ.get("FORCE_HYPERLINK") != "0"
         )
-        columns = shutil.get_terminal_size((80, 24)).columns
-        self._width = max(_NARROWEST, columns) if is_terminal or "COLUMNS" in os.environ else 0
+        self._width = 0
         """The width of lines; 0 for unlimited, in a pipe."""
+        if is_terminal or "COLUMNS" in os.environ:
+            from shutil import get_terminal_size
+
+            self._width = max(_NARROWEST, get_terminal_size((80, 24)).columns)
         self._is_first = True
 
     def head(self, session: str | None, hits: Sequence[Hit]) -> None:

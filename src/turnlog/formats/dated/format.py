@@ -6,7 +6,6 @@ the directories of a flat store as well.
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
@@ -72,10 +71,11 @@ def project_hash(directory: str | os.PathLike[str]) -> str:
 
 def hash_of(path: str) -> str:
     """Return the dated layout's name for an absolute path: 20 URL-safe characters."""
+    from base64 import urlsafe_b64encode
     from hashlib import sha256
 
     digest = sha256(path.encode("utf-8", "surrogatepass")).digest()
-    return base64.urlsafe_b64encode(digest).decode("ascii")[:20]
+    return urlsafe_b64encode(digest).decode("ascii")[:20]
 
 
 def _utc_day(day: dt.date) -> dt.date:

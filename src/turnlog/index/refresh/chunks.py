@@ -46,8 +46,11 @@ if TYPE_CHECKING:
         def project_key(self) -> str | None: ...
 
 
-UnnumberedText = tuple[int, int, int, int, bytes]
-"""A text without an id: its second, record, number within the record, kind, and words in UTF-8."""
+UnnumberedText = tuple[int, int, int, int, bytes, bytes | None]
+"""A text without an id: its second, record, number within the record, kind, and words in UTF-8.
+
+The last field is the words with identifiers split, if it has any and is not a tool result.
+"""
 
 
 class Bookmark(Struct, frozen=True, array_like=True, gc=False):

@@ -25,7 +25,7 @@ from turnlog.index.refresh.line_decoder import (
     touched,
 )
 from turnlog.index.refresh.log_state import EarlyResult, LogState, OpenCall
-from turnlog.index.texts import TextKind, as_indexed, text_of_block
+from turnlog.index.texts import ANSWERED, TextKind, as_indexed, split_identifiers, text_of_block
 from turnlog.records.damage import Damage
 from turnlog.records.meaning import Author
 from turnlog.records.record import CallBlock, ResultBlock
@@ -176,7 +176,9 @@ class ChunkRows:
 
     def _text(self, record: int, part: int, kind: TextKind, text: str) -> None:
         words = as_indexed(text)
-        self.texts.append((self.folded.last_second, record, part, int(kind), words))
+        split = words if kind in ANSWERED else split_identifiers(words)
+        changed = None if split is words else split
+        self.texts.append((self.folded.last_second, record, part, int(kind), words, changed))
         self.text_bytes += len(words)
 
     def _add_blocks(

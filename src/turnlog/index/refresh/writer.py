@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from turnlog.index.database import transaction
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, Names
 from turnlog.index.refresh.chunks import Bookmark, Chunk, UsageChunk
-from turnlog.index.texts import ANSWERED, split_identifiers
+from turnlog.index.texts import ANSWERED
 from turnlog.index.usage.deduplicate import repeats_within, update_repeats
 from turnlog.index.usage.entries import write_usage_rows
 
@@ -33,7 +33,7 @@ _TAKEN: Final = f"""
 SELECT id >> {SECOND_BITS}, max(id) FROM texts WHERE id >= ? AND id < ? GROUP BY 1
 """  # noqa: S608 - A number of ours.
 
-_WaitingText = tuple[int, int, int, int, bytes, int | None]
+_WaitingText = tuple[int, int, int, int, bytes, bytes | None, int | None]
 """A text without an id, as in a chunk, and its session."""
 _BOOKMARK: Final = "SELECT generation, text_offset, usage_offset, home FROM logs WHERE id = ?"
 
@@ -77,8 +77,7 @@ class Writer:
         db = self._db
         db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?, ?, ?)", numbered.rows)
         db.executemany("INSERT INTO said (rowid, text) VALUES (?, ?)", numbered.said)
-        split = ((number, split_identifiers(words)) for number, words in numbered.said)
-        db.executemany("INSERT INTO stems (rowid, text) VALUES (?, ?)", split)
+        db.executemany("INSERT INTO stems (rowid, text) VALUES (?, ?)", numbered.split)
         db.executemany("INSERT INTO answered (rowid, text) VALUES (?, ?)", numbered.answered)
 
     def note_later(self, sessions: Iterable[str | None]) -> None:
@@ -265,6 +264,8 @@ class NumberedTexts(NamedTuple):
     rows: list[tuple[int, int, int, int, int | None, int]]
     """Rows of the table of texts."""
     said: list[tuple[int, bytes]]
+    split: list[tuple[int, bytes]]
+    """What was said, with identifiers split."""
     answered: list[tuple[int, bytes]]
 
 
@@ -285,9 +286,9 @@ class TextNumbering:
         """Assign an id to each text. Sort *texts* by time, and clear the list."""
         texts.sort(key=itemgetter(0))
         until = self._look_up(texts[0][0], texts[-1][0]) if texts else 0
-        numbered = NumberedTexts([], [], [])
+        numbered = NumberedTexts([], [], [], [])
         free = 0
-        for second, record, part, kind, words, session in texts:
+        for second, record, part, kind, words, split, session in texts:
             free = max(free + 1, second << SECOND_BITS)
             while True:
                 if (at := free >> SECOND_BITS) > until:
@@ -296,7 +297,11 @@ class TextNumbering:
                     break
                 free = self._last[at] + 1
             numbered.rows.append((free, record, part, kind, session, len(words)))
-            (numbered.answered if kind in ANSWERED else numbered.said).append((free, words))
+            if kind in ANSWERED:
+                numbered.answered.append((free, words))
+            else:
+                numbered.said.append((free, words))
+                numbered.split.append((free, split or words))
         self._last.update((row[0] >> SECOND_BITS, row[0]) for row in numbered.rows)
         texts.clear()
         return numbered
