@@ -30,51 +30,68 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-COMMANDS: Final = {
-    "sessions": "List sessions, most recently active first.",
-    "projects": "List projects with their sessions, prompts and tokens.",
-    "search": "Search the text of all sessions.",
-    "query": "Filter, group and count records, messages and calls.",
-    "errors": "List failed calls, grouped by error.",
-    "sql": "Query the index with SQL, read-only.",
-    "show": "Show a session's prompts, answers and calls.",
-    "info": "Show a session's details.",
-    "export": "Export sessions as HTML, Markdown, JSON, CSV or Parquet; secrets masked.",
-    "resume": "Resume a session in Claude Code.",
-    "rename": "Set a session's title.",
-    "tag": "Set a session's tag.",
-    "pin": "Protect a session from expiry.",
-    "delete": "Move sessions to the trash.",
-    "fork": "Copy a session up to a record into a new session.",
-    "convert": "Copy a session into another layout.",
-    "files": "List the files a session touched; compare and restore their versions.",
-    "todos": "List the todos and tasks of agents.",
-    "plans": "List plans, their versions and their sessions.",
-    "prompts": "List typed prompts, newest first.",
-    "cost": "Show usage and cost.",
-    "insights": "Show activity, errors and costs of a period.",
-    "statusline": "Print a status line for Claude Code.",
-    "prices": "Show model prices.",
-    "secrets": "Find keys, tokens and passwords in the logs.",
-    "refresh": "Update the index from the logs.",
-    "top": "Show running agents, live.",
-    "web": "Browse sessions, search, costs and insights in a browser.",
-    "watch": "Print records as they are written, and keep the index up to date.",
-    "doctor": "Diagnose problems and suggest fixes.",
-    "keep": "Copy sessions so that they outlive the agents' own cleanup.",
-    "archive": "Compress finished sessions and hide them from lists.",
-    "unarchive": "Restore archived sessions, byte for byte.",
-    "restore": "Restore kept sessions for their agent.",
-    "verify": "Verify every kept copy and archive.",
-    "retain": "Move inactive sessions to the trash.",
-    "trash": "List, restore or purge deleted sessions.",
-    "recover": "Make crashed sessions resumable.",
-    "check": "Check logs for damage.",
-    "repair": "Repair a damaged log without losing a byte.",
-    "compact": "Shrink the logs of a session without changing what they show.",
-    "mcp": "Give agents access to past sessions: an MCP server.",
-    "completion": "Print a shell completion script.",
+GROUPS: Final = {
+    "Browse": {
+        "sessions": "List sessions, most recently active first.",
+        "show": "Read a session: its prompts, answers and calls.",
+        "search": "Search the text of all sessions.",
+        "resume": "Resume a session in its agent.",
+        "info": "Show a session's details.",
+        "projects": "List projects with their sessions, prompts and tokens.",
+        "files": "List the files a session touched; compare and restore their versions.",
+        "todos": "List the todos and tasks of agents.",
+        "plans": "List plans, their versions and their sessions.",
+        "prompts": "List typed prompts, newest first.",
+        "rename": "Set a session's title.",
+        "tag": "Set a session's tag.",
+        "pin": "Protect a session from expiry.",
+    },
+    "Costs": {
+        "cost": "Show usage and cost.",
+        "prices": "Show model prices.",
+        "statusline": "Print a status line for Claude Code.",
+        "insights": "Show activity, errors and costs of a period.",
+    },
+    "Live": {
+        "top": "Show running agents, live.",
+        "watch": "Print records as they are written, and keep the index up to date.",
+        "web": "Browse sessions, search, costs and insights in a browser.",
+    },
+    "Safety": {
+        "keep": "Copy sessions so that they outlive the agents' own cleanup.",
+        "verify": "Verify every kept copy and archive.",
+        "restore": "Restore kept sessions for their agent.",
+        "archive": "Compress finished sessions and hide them from lists.",
+        "unarchive": "Restore archived sessions, byte for byte.",
+        "delete": "Move sessions to the trash.",
+        "trash": "List, restore or purge deleted sessions.",
+        "retain": "Move inactive sessions to the trash.",
+    },
+    "Repair": {
+        "check": "Check logs for damage.",
+        "doctor": "Diagnose problems and suggest fixes.",
+        "repair": "Repair a damaged log without losing a byte.",
+        "recover": "Make crashed sessions resumable.",
+    },
+    "Share": {
+        "export": "Export sessions as HTML, Markdown, JSON, CSV or Parquet; secrets masked.",
+        "secrets": "Find keys, tokens and passwords in the logs.",
+    },
+    "Agents": {
+        "mcp": "Give agents access to past sessions: an MCP server.",
+    },
+    "Advanced": {
+        "query": "Filter, group and count records, messages and calls.",
+        "sql": "Query the index with SQL, read-only.",
+        "errors": "List failed calls, grouped by error.",
+        "convert": "Copy a session into another layout.",
+        "fork": "Copy a session up to a record into a new session.",
+        "compact": "Shrink the logs of a session without changing what they show.",
+        "refresh": "Update the index from the logs.",
+        "completion": "Print a shell completion script.",
+    },
 }
+COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 
 # What other programs call these commands.
 OTHER_NAMES: Final = {
@@ -175,15 +192,31 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[:1] == ["help"]:
+            if args[1:] == ["all"]:
+                click.echo(_all_commands(ctx), nl=False)
+                ctx.exit()
             args = [*args[1:], "--help"]
         end = args.index("--") if "--" in args else len(args)
         if _NO_PAGER in args[:end]:  # Accepted anywhere.
             args = [_NO_PAGER, *(word for word in args[:end] if word != _NO_PAGER), *args[end:]]
         return super().parse_args(ctx, args)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)  # Commands first: they are what people look for.
+        click.Command.format_options(self, ctx, formatter)
+
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):  # From the table, so that help imports no command.
-            formatter.write_dl(list(COMMANDS.items()))
+        formatter.write_paragraph()
+        formatter.write_dl([(group, ", ".join(names)) for group, names in GROUPS.items()])
+
+
+def _all_commands(ctx: click.Context) -> str:
+    """Return all commands with what they do, by group."""
+    formatter = ctx.make_formatter()
+    for group, commands in GROUPS.items():
+        with formatter.section(group):
+            formatter.write_dl(list(commands.items()), col_max=12)
+    return formatter.getvalue().lstrip("\n")
 
 
 @click.group(
@@ -194,14 +227,12 @@ class CommandGroup(click.Group):
         "max_content_width": 100,
         "token_normalize_func": lambda name: _OLD_NAMES.get(name, name),
     },
-    epilog="Run turnlog COMMAND --help for options, examples and settings. Settings are in"
-    " config.toml in $TURNLOG_HOME, by default the system's data directory, such as"
-    " ~/.local/share/turnlog.",
+    epilog="turnlog help all describes every command, turnlog COMMAND --help one.",
 )
 @click.version_option(__version__, "-V", "--version", message="turnlog %(version)s")
 @home_option
 @json_option
-@click.option(_NO_PAGER, is_flag=True, help="Do not use a pager (nor with TURNLOG_PAGER=).")
+@click.option(_NO_PAGER, is_flag=True, help="Do not use a pager; TURNLOG_PAGER sets one.")
 @click.option("--or-sample", hidden=True, metavar="DIR", help="Use DIR if there are no sessions.")
 @click.pass_context
 def app(
@@ -212,10 +243,9 @@ def app(
     no_pager: bool,
     or_sample: str | None,
 ) -> int | None:
-    """Keep, search, price and repair the session logs of coding agents.
-
-    Without a command, show recent usage, the latest sessions, and what needs attention.
-    """
+    """Keep, search, price and repair the session logs of coding agents. Without a command: recent
+    usage, the latest sessions, and what needs attention.
+    """  # noqa: D205
     clean_up_when_interrupted()  # The command's module has been imported.
     if sys.stdout.isatty():
         from turnlog.cli.terminal.pager import paged
@@ -230,7 +260,7 @@ def app(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    with discard_unread(arguments):
+    with discard_unread(arguments), _help_paged(arguments):
         try:
             code = app.main(list(arguments), prog_name="turnlog", standalone_mode=False)
             sys.stdout.flush()
@@ -261,6 +291,20 @@ def run(arguments: Sequence[str]) -> int:
             if type(error).__module__ != "sqlite3":  # Only the index uses SQLite.
                 raise
             return _print_error(f"index: {error}", "rebuild it with: turnlog refresh --rebuild", 3)
+
+
+@contextmanager
+def _help_paged(arguments: Sequence[str]) -> Iterator[None]:
+    """Page help, which may be longer than the screen."""
+    if sys.stdout.isatty() and (
+        arguments[:1] == ["help"] or not {"-h", "--help"}.isdisjoint(arguments)
+    ):
+        from turnlog.cli.terminal.pager import paged
+
+        with paged(None):
+            yield
+    else:
+        yield
 
 
 def _system_error(error: OSError) -> tuple[str, str]:

@@ -32,8 +32,7 @@ home_option = click.option(
     multiple=True,
     is_eager=True,  # Needed to resolve --project.
     metavar="DIR",
-    help="Directory where an agent keeps its sessions; repeatable.  "
-    "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
+    help="Agent's home; repeatable.  [default: ~/.claude and others]",
 )
 
 
@@ -139,6 +138,9 @@ poll_option = click.option(
 )
 write_option = click.option(
     "--write", is_flag=True, help="Make the changes; without it, only show them."
+)
+yes_option = click.option(
+    "--yes", is_flag=True, help="Make the changes; without it, only show them."
 )
 no_refresh_option = click.option(
     "--no-refresh",

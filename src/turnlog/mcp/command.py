@@ -43,8 +43,7 @@ In config.toml:
     "homes",
     multiple=True,
     metavar="DIR",
-    help="Directory where an agent keeps its sessions; repeatable.  "
-    "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
+    help="Agent's home; repeatable.  [default: ~/.claude and others]",
 )
 @click.option(
     "--project",

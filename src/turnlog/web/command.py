@@ -34,8 +34,7 @@ Examples:
     "homes",
     multiple=True,
     metavar="DIR",
-    help="Directory where an agent keeps its sessions; repeatable.  "
-    "[default: $CLAUDE_CONFIG_DIR, else ~/.claude and ~/.config/claude; and turnlog's own]",
+    help="Agent's home; repeatable.  [default: ~/.claude and others]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Loopback addresses only.")
 @click.option(

@@ -49,8 +49,7 @@ Exit codes: 0 success, 1 a file could not be read or moved, 2 usage error,
     "homes",
     multiple=True,
     metavar="DIR",
-    help="Directory where an agent keeps its sessions; repeatable.  "
-    "[default: turnlog's own home only]",
+    help="Agent's home; repeatable.  [default: turnlog's own home only]",
 )
 @json_option
 @csv_option
