@@ -42,14 +42,15 @@ FIXED_CLOCK = (
 class Home:
     """A person's home directory, with a home of Claude Code in it or without."""
 
-    def __init__(self, directory, *, is_empty=False):
+    def __init__(self, directory, *, is_empty=False, has_side_files=True):
         self.path = directory
         self.claude = directory / ".claude"
         directory.mkdir(parents=True)
         if is_empty:
             return
         shutil.copytree(SAMPLES, self.claude)
-        beside(self.claude)
+        if has_side_files:
+            beside(self.claude)
         for path in sorted(self.claude.rglob("*")):
             at = _written_at(path)
             os.utime(path, (at, at))

@@ -170,6 +170,17 @@ def test_a_session_that_has_more_of_the_words_comes_first(tmp_path):
         assert hits[0].session == TWO  # It is newer.
 
 
+def test_a_session_with_only_common_words_is_no_result(tmp_path):
+    world = World()
+    world.prompt("why was the alert late?", session=ONE)
+    world.prompt("what is the plan for the week?", session=TWO)
+    with open_world(world, tmp_path) as index:
+        hits = found(index, "why was the alert late").hits
+        assert {hit.session for hit in hits} == {ONE}
+        hits = found(index, "what was the").hits  # There is nothing else to find.
+        assert {hit.session for hit in hits} == {ONE, TWO}
+
+
 def test_what_the_program_noted_comes_last(tmp_path):
     world = World()
     world.prompt(

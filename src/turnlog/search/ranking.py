@@ -272,6 +272,8 @@ class Ranking:
         self.rows: dict[int, Row] = {}
         self._having: dict[int, int] = {}
         """The terms that each text is known to have, as bits."""
+        self._is_strict = False
+        """Whether the texts match the whole query, so that all of them are results."""
         self._index, self._now = index, now
         db = index.db
         self._lengths = dict(db.execute("SELECT id, records FROM sessions"))
@@ -290,7 +292,8 @@ class Ranking:
         """How many passages of each session have each term."""
 
     def include(self, rows: Iterable[Row]) -> None:
-        """Add texts, whichever terms they have."""
+        """Add texts that match a whole query, whichever terms they have."""
+        self._is_strict = True
         for row in rows:
             self.rows[row[0]] = row
             self._having.setdefault(row[0], 0)
@@ -350,6 +353,9 @@ class Ranking:
     def _grouped(self) -> dict[int, list[Passage]]:
         """Return the passages of each session, scored without reading them, best first."""
         grouped: defaultdict[int, list[Passage]] = defaultdict(list)
+        relevant: set[int] = set()
+        rare = [at for at in self._following if self._rarities[at] and not self._is_strict]
+        rare_bits = sum(1 << at for at in rare)
         rarities: dict[int, float] = {}
         rows = self.rows
         least, slope = 1 + _K1 * (1 - _B_PASSAGE), _K1 * _B_PASSAGE / self._size
@@ -364,6 +370,10 @@ class Ranking:
             if session is None:  # Such texts are grouped by their log.
                 session = ~(row[1] >> OFFSET_BITS)
             grouped[session].append((score, row))
+            if bits & rare_bits or not rare:
+                relevant.add(session)
+        for session in grouped.keys() - relevant:  # They only have words such as "the".
+            del grouped[session]
         for passages in grouped.values():
             passages.sort(key=_by_score, reverse=True)
         return grouped
