@@ -1,7 +1,7 @@
 """The README's examples: each command runs on the bundled samples, and prints what is shown there.
 
-After an intended change run with TURNLOG_UPDATE_SNAPSHOTS=1, which rewrites the README, and read the
-difference. A line with only `…` stands for lines that are left out.
+After an intended change run with TURNLOG_UPDATE_SNAPSHOTS=1, which rewrites the README, and read
+the difference. A line with only `…` stands for lines that are left out.
 """
 
 import os
