@@ -36,7 +36,7 @@ def test_public_names_are_exported_on_purpose():
         if isinstance(node, ast.ImportFrom) and node.module.startswith("turnlog.")
         for alias in node.names
     }
-    assert typed == set(turnlog.__all__)
+    assert typed == {*turnlog.__all__, "__version__"}
     for name in turnlog.__all__:
         assert getattr(turnlog, name) is not None
     assert set(turnlog.__all__) <= set(dir(turnlog))
