@@ -28,6 +28,25 @@ def test_every_module_says_what_it_owns():
         assert ast.get_docstring(ast.parse(module.read_text("utf-8"))), f"{module}: no docstring"
 
 
+def test_nothing_connects_to_the_network():
+    clients = {"aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "urllib3"}
+    for module in MODULES:
+        tree = ast.parse(module.read_text("utf-8"))
+        found = {
+            name.partition(".")[0] if name != "urllib.request" else "requests"
+            for node in ast.walk(tree)
+            for name in (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
+        }
+        # Servers listen on loopback addresses, and in that module only.
+        assert found & clients <= ({"socket"} if module.name == "loopback.py" else set()), module
+
+
 def test_public_names_are_exported_on_purpose():
     tree = ast.parse((SOURCE / "__init__.py").read_text("utf-8"))
     typed = {
