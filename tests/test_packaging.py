@@ -144,22 +144,14 @@ class Installed:
         return done.stdout
 
 
-@pytest.fixture(scope="module")
-def installed(dist, tmp_path_factory):
-    wheel = dist / "turnlog-1.2.3-py3-none-any.whl"
-    return Installed(tmp_path_factory.mktemp("installed"), wheel)
-
-
-@pytest.mark.slow
-def test_the_installed_wheel_reads_sessions(installed):
+def reads_sessions(installed):
     assert installed.run("--version") == "turnlog 1.2.3\n"
     assert installed.run("--help").startswith("Usage: turnlog")
     assert "orchard" in installed.run("sessions", "--home", str(SAMPLES))
     assert "frost" in installed.run("search", "frost", "--home", str(SAMPLES))
 
 
-@pytest.mark.slow
-def test_the_installed_wheel_serves_pages(installed):
+def serves_pages(installed):
     shutil.copytree(SAMPLES, installed.place / "home")
     with served(installed.place, environ=installed.environ, program=[installed.program]) as server:
         answer = server.ask()
@@ -167,8 +159,7 @@ def test_the_installed_wheel_serves_pages(installed):
         assert "orchard" in answer.text
 
 
-@pytest.mark.slow
-def test_the_installed_wheel_serves_agents(installed):
+def serves_agents(installed):
     hello = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -186,8 +177,7 @@ def test_the_installed_wheel_serves_agents(installed):
     assert (server["name"], server["version"]) == ("turnlog", "1.2.3")
 
 
-@pytest.mark.slow
-def test_the_installed_wheel_shows_the_live_view(installed):
+def shows_the_live_view(installed):
     ours, theirs = pty.openpty()
     command = [installed.program, "top", "--home", str(SAMPLES), "--since", "3650d"]
     with subprocess.Popen(
@@ -203,3 +193,13 @@ def test_the_installed_wheel_shows_the_live_view(installed):
         finally:
             process.kill()
             os.close(ours)
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_a_clean_environment(dist, tmp_path):
+    """One test, so that the dependencies are installed once and not by every worker."""
+    installed = Installed(tmp_path, dist / "turnlog-1.2.3-py3-none-any.whl")
+    reads_sessions(installed)
+    serves_pages(installed)
+    serves_agents(installed)
+    shows_the_live_view(installed)
