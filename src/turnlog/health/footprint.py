@@ -18,15 +18,15 @@ Kind = Literal["data", "hook", "timer", "statusline", "mcp"]
 
 _DATA: Final = {
     "config.toml": "your settings",
-    "kept": "copies of sessions; the only ones left of sessions that are gone",
+    "kept": "copies of sessions, maybe the only ones left",
     "trash": "deleted sessions that can still be restored",
-    "projects": "sessions that programs wrote with turnlog; there is no other copy",
-    "sessions": "sessions that programs wrote with turnlog; there is no other copy",
+    "projects": "sessions that your programs wrote; no other copy",
+    "sessions": "sessions that your programs wrote; no other copy",
     "journal.jsonl": "pins, deletions and archives",
     "journal.witness.json": "checksum of the journal",
     "index": "search index; rebuilt when needed",
     "prices.json": "price table; rebuilt when needed",
-    "statusline": "figures of the status line; rebuilt when needed",
+    "statusline": "status line figures; rebuilt when needed",
 }
 """What turnlog has in its data directory: what cannot be rebuilt first."""
 _OF_HOMES: Final = frozenset({"projects", "sessions"})

@@ -110,11 +110,12 @@ def _show_footprint(out: Console, found: Footprint) -> None:
     width = max((len(os.path.basename(each.path)) for each in data), default=0)
     for each in data:
         name = os.path.basename(each.path).ljust(width)
-        head = f"   {name}  {size(each.size_bytes or 0):>9}  "
-        first, *rest = wrap(each.what, max(20, out.width - len(head)))
-        out.print(f"{safe(head)}[dim]{safe(first)}[/]", soft_wrap=True)
-        for line in rest:
-            out.print(" " * len(head) + safe(line), style="dim", soft_wrap=True)
+        head = f"   {name}  {size(each.size_bytes or 0):>9}"
+        if len(head) + len(each.what) + 2 <= out.width:
+            out.print(f"{safe(head)}  [dim]{safe(each.what)}[/]")
+        else:
+            out.print(safe(head), soft_wrap=True)
+            _show_wrapped(out, each.what, indent=5, style="dim")
     if data:
         out.print()
         _show_command(out, found.remove_data, indent=3)
