@@ -24,7 +24,7 @@ run: $(VENV)/.installed
 	@echo
 	@$(BIN)/turnlog --or-sample samples/claude
 	@echo
-	@echo " turnlog is $(BIN)/turnlog here; pip install . puts it on your path"
+	@echo " turnlog is $(BIN)/turnlog here; uv tool install . or pipx install . puts it on your path"
 
 # Five minutes on two cores. Tests share what they set up (a server that forks commands, a browser),
 # so a worker is given neighbours; whoever is done first takes over from the others.

@@ -10,7 +10,7 @@ scan     the envelopes of a log, beside the plainest loop over its lines
 decode   whole records, beside json.loads alone
 last     the last fifty records of 1 GB, beside those of 1 MB
 memory   the peak memory of reading 1 GB, beside that of 1 MB
-startup  ``turnlog --version``, beside a Python that does nothing
+startup  ``turnlog --version``, beside a Python that does nothing; first output and installed size
 listing  the sessions of a tree of 1 GB, beside the official SDK's list of them
 show_last  ``turnlog show --last 50`` on a session of 1 GB, beside one of 1 MB
 ledger   ``turnlog cost`` over a tree of 1 GB, beside ccusage

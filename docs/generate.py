@@ -17,7 +17,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from turnlog.api.health.doctor import Checkup
+from turnlog.api.health.doctor import Checkup, Footprint
 from turnlog.api.keep.copies import InstallDocument, KeepDocument
 from turnlog.api.keep.restore import (
     ArchiveDocument,
@@ -93,6 +93,7 @@ SCHEMAS = {
     "compact": CompactDocument,
     "compact-undo": UndoDocument,
     "doctor": Checkup,
+    "doctor-where": Footprint,
     "blocks": BlockLedger,
     "budgets": BudgetReport,
     "check": Health,

@@ -23,7 +23,7 @@ PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 _SHELL = {"", "console", "text"}
 """What blocks are called in which commands are typed, or shown with what they print."""
 LANGUAGES = _SHELL | {"python", "sql", "toml", "json"}
-_PROGRAMS = ("turnlog", "eval", "pip", "make", "claude", "rm")
+_PROGRAMS = ("turnlog", "eval", "pip", "pipx", "uv", "make", "claude", "rm")
 # A column of a line, which quotes hold together: what is two spaces away is no part of it.
 _COLUMN = re.compile(r"""(?:'[^']*'|"(?:[^"\\]|\\.)*"|\S|\s(?!\s))+""")
 _WITHIN = re.compile(r"\$\((turnlog [^()]*)\)")

@@ -52,7 +52,7 @@ FINDS = {
     "repair s.jsonl": "it has to be repaired, and is not yet",
     "keep --install": "nothing here does something every hour",
 }
-WELL = ("check latest", "check 5f0c", "check --strict", "recover 5f0c --write")
+WELL = ("check latest", "check 5f0c", "check --strict", "doctor --where", "recover 5f0c --write")
 """They begin as those do, and nothing is wrong, or no longer."""
 
 INTERRUPTED = 130

@@ -26,7 +26,7 @@ _VOLATILE = (
     (re.compile(r"(wrote \S+\.(?:csv|parquet)) \([\d.]+ [KM]?B\)"), r"\1 (9.9 KB)"),
     (re.compile(r"genai-prices \d+(\.\d+)+"), "genai-prices 1.2.3"),
     (re.compile(r'"genai_prices": "\d+(\.\d+)+"'), '"genai_prices": "1.2.3"'),
-    (re.compile(r"(?<=turnlog )\d+\.\d+\.\d+"), "1.2.3"),
+    (re.compile(r"(?<=turnlog )\d+\.\d[\w.+]*"), "1.2.3"),
     (re.compile(r"(?<=recorded-data )[\w-]{12}(?=>)"), "NONCE-------"),
     (re.compile(r"(?<=\")(AAAAAAAAAA[\w-]{11})[\w-]{22}(?=\")"), r"\1-SIGNATURE------------"),
 )

@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "turnlog"
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+DOCUMENTS = [*TOP, *sorted((ROOT / "docs").rglob("*.md"))]
 REQUIREMENTS = (ROOT / "docs" / "internals" / "requirements.md").read_text("utf-8")
 NOTES = ROOT.parent / "shared" / "notes" / "requirements.md"
 

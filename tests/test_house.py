@@ -28,6 +28,25 @@ def test_every_module_says_what_it_owns():
         assert ast.get_docstring(ast.parse(module.read_text("utf-8"))), f"{module}: no docstring"
 
 
+def test_nothing_connects_to_the_network():
+    clients = {"aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "urllib3"}
+    for module in MODULES:
+        tree = ast.parse(module.read_text("utf-8"))
+        found = {
+            name.partition(".")[0] if name != "urllib.request" else "requests"
+            for node in ast.walk(tree)
+            for name in (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
+        }
+        # Servers listen on loopback addresses, and in that module only.
+        assert found & clients <= ({"socket"} if module.name == "loopback.py" else set()), module
+
+
 def test_public_names_are_exported_on_purpose():
     tree = ast.parse((SOURCE / "__init__.py").read_text("utf-8"))
     typed = {
@@ -36,7 +55,7 @@ def test_public_names_are_exported_on_purpose():
         if isinstance(node, ast.ImportFrom) and node.module.startswith("turnlog.")
         for alias in node.names
     }
-    assert typed == set(turnlog.__all__)
+    assert typed == {*turnlog.__all__, "__version__"}
     for name in turnlog.__all__:
         assert getattr(turnlog, name) is not None
     assert set(turnlog.__all__) <= set(dir(turnlog))

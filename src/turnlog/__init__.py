@@ -16,7 +16,10 @@
 Names are loaded when they are first used: ``import turnlog`` costs next to nothing.
 """
 
-__version__ = "0.1.0"
+try:
+    from turnlog._version import __version__ as __version__  # Written by a build.
+except ModuleNotFoundError:
+    __version__ = "0.0+unknown"
 
 TYPE_CHECKING = False  # As in typing, which takes a while to import.
 if TYPE_CHECKING:

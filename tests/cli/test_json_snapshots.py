@@ -30,6 +30,7 @@ TYPED = {
     "cost": ["cost", "cost --by project,model --since 30d"],
     "delete": ["delete 1235"],
     "doctor": ["doctor --all"],
+    "doctor-where": ["doctor --where"],
     "error-context": ["errors 0"],
     "errors": ["errors"],
     "explain": ["cost --explain 2026-10-30"],
@@ -90,8 +91,8 @@ BEFORE = {
     "verify": ["keep", "archive 2d3f"],
 }
 CHANGING = {
-    *BEFORE, "archive", "compact", "convert", "delete", "export-index", "fork", "keep",
-    "keep-install", "labels", "recover", "refresh", "repair", "retain",
+    *BEFORE, "archive", "compact", "convert", "delete", "doctor-where", "export-index", "fork",
+    "keep", "keep-install", "labels", "recover", "refresh", "repair", "retain",
 }  # fmt: skip
 IN_A_FILE = {"export-index": "pages/index.json"}
 PRINTS_JSON = {"export", *IN_A_FILE}

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import tomllib
 
 import pytest
@@ -108,39 +107,6 @@ def test_mistakes_in_the_call_are_told(tmp_path, arguments, said):
     assert "hint: " in err
 
 
-def started(tmp_path, code, *arguments, **environ):
-    """Run *code* in a Python of its own: what it may import is the point."""
-    return subprocess.run(
-        [sys.executable, "-c", code, "mcp", *arguments, "--project", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)} | environ,
-        cwd=tmp_path,
-    )
-
-
-def test_without_the_extra_the_way_to_it_is_told(tmp_path):
-    for module in ("mcp", "pydantic", "uvicorn"):
-        code = (
-            f"import sys; sys.modules[{module!r}] = None;"
-            "from turnlog.cli.app import run; sys.exit(run(sys.argv[1:]))"
-        )
-        done = started(tmp_path, code, "--http")
-        assert done.returncode == 2, done.stderr
-        assert done.stderr.endswith("hint: install it with: pip install 'turnlog[mcp]'\n")
-        assert "Traceback" not in done.stderr
-
-
-def test_an_older_mcp_is_told(tmp_path):
-    (tmp_path / "mcp").mkdir()
-    (tmp_path / "mcp" / "__init__.py").write_text("")
-    (tmp_path / "mcp" / "server.py").write_text("class FastMCP: ...\n")
-    code = "from turnlog.cli import main; main()"
-    done = started(tmp_path, code, PYTHONPATH=str(tmp_path))
-    assert done.returncode == 2
-    assert "mcp 2 or newer" in done.stderr
-
-
 def test_the_scope_is_the_true_directory(tmp_path, monkeypatch):
     (tmp_path / "orchard").mkdir()
     (tmp_path / "link").symlink_to("orchard")
@@ -191,21 +157,3 @@ def test_settings_that_cannot_be_read_are_told_and_change_nothing(tmp_path, monk
     assert (ctx.settings.answer_bytes, ctx.settings.seconds) == (9_000, 5)
     (tmp_path / "config.toml").write_text("mcp = 5")
     assert make_context((), str(tmp_path), all_projects=False).scope == str(tmp_path)
-
-
-def test_settings_that_cannot_work_yet_are_said_to(tmp_path):
-    """A program that starts a server which ends at once does not say why."""
-    asked = (
-        "import sys; sys.modules['mcp'] = None; from turnlog.cli import main;"
-        " sys.argv[1:] = ['mcp', '--install']; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", asked],
-        capture_output=True,
-        text=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-    )
-    assert done.returncode == 0
-    assert "claude mcp add" in done.stdout
-    assert "needs a package: mcp\nhint: install it with: pip install 'turnlog[mcp]'" in done.stderr
-    assert run(tmp_path, "--install")[2] == ""

@@ -40,11 +40,15 @@ class Served:
 
 
 @contextmanager
-def served(tmp_path, *more, home="home", prelude="", environ=None):
-    """Serve a home until the test is done with it; the process runs *prelude* first."""
+def served(tmp_path, *more, home="home", prelude="", environ=None, program=()):
+    """Serve a home until the test is done with it; the process runs *prelude* first.
+
+    *program* is the command line of another turnlog.
+    """
     script = f"{prelude}\nfrom turnlog.cli import main; main()"
+    words = program or (sys.executable, "-c", script)
     with subprocess.Popen(
-        [sys.executable, "-c", script, "web", "--port", "0", "--home", str(tmp_path / home), *more],
+        [*words, "web", "--port", "0", "--home", str(tmp_path / home), *more],
         bufsize=0,  # What follows the first line is left for the end.
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -67,6 +67,19 @@ class CleanupPeriod(Struct, kw_only=True, frozen=True):
     """The settings file it comes from; None for the default."""
     problems: list[SettingProblem] = []
     """Why a different number may apply."""
+
+
+class SettingsEntry(Struct, frozen=True):
+    """An entry in an agent's settings that starts turnlog."""
+
+    path: str
+    """The settings file."""
+    key: str
+    """The setting, such as ``statusLine``."""
+    remove: tuple[str, ...] = ()
+    """The agent's own command that removes it, if there is one."""
+    directory: str = ""
+    """Where to run this command; "" for anywhere."""
 
 
 class Format:
@@ -212,6 +225,10 @@ class Format:
     def unhook_step(self, home: Home) -> Step | None:
         """Return the step that removes this hook."""
         return None
+
+    def settings_entries(self, home: Home) -> Iterator[SettingsEntry]:
+        """Yield the other entries for turnlog in the agent's settings."""
+        return iter(())
 
     def ended_session(self, data: bytes) -> tuple[str, Home | None] | None:
         """Return the session and home in a hook's input; None if it is not this agent's."""

@@ -6,8 +6,6 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -19,9 +17,7 @@ if TYPE_CHECKING:
     from turnlog.mcp.context import ToolContext
     from turnlog.mcp.server import TurnlogServer
 
-_PORT: Final = 7433  # As in http.py, which needs the extra; a test compares them.
-_NEEDED: Final = ("mcp", "mcp_types", "pydantic", "starlette", "uvicorn")
-_EXTRA: Final = "install it with: pip install 'turnlog[mcp]'"
+_PORT: Final = 7433  # As in http.py, which is slow to import; a test compares them.
 
 
 @click.command(
@@ -117,24 +113,9 @@ def command(
 def _server(
     homes: tuple[str, ...], project: str | None, *, all_projects: bool, prefix: str
 ) -> TurnlogServer:
-    with _needing_the_extra():
-        from turnlog.mcp.server import make_server
+    from turnlog.mcp.server import make_server
+
     return make_server(make_context(homes, project, all_projects=all_projects, prefix=prefix))
-
-
-@contextmanager
-def _needing_the_extra() -> Iterator[None]:
-    """Turn the ImportError of a package that only the server needs into a hint."""
-    try:
-        yield
-    except ImportError as error:
-        name = (error.name or "").partition(".")[0]
-        if name not in _NEEDED:
-            raise
-        if isinstance(error, ModuleNotFoundError):
-            raise UsageError(f"the server needs a package: {name}", hint=_EXTRA) from None
-        # An older version, with other names.
-        raise UsageError("the server needs mcp 2 or newer", hint=_EXTRA) from None
 
 
 def make_context(
@@ -185,8 +166,8 @@ def scope_of(project: str | None) -> str:
 
 
 def _run_http(server: TurnlogServer, host: str, port: int, token_file: str | None) -> None:
-    with _needing_the_extra():
-        from turnlog.mcp.http import serve_http
+    from turnlog.mcp.http import serve_http
+
     serve_http(server, host=host, port=port, token_file=token_file)
 
 
@@ -211,8 +192,6 @@ def _show_settings(
     prefix: str,
     as_json: bool,
 ) -> int:
-    from importlib.util import find_spec
-
     import msgspec
 
     from turnlog.mcp.client_settings import settings_for
@@ -227,6 +206,4 @@ def _show_settings(
         how = "run" if setting.where == "shell" else f"put into {setting.where}"
         click.echo(f"# {setting.program}: {how}")
         click.echo(inert(setting.text, keep="\n"))
-    if find_spec("mcp") is None:
-        click.echo(f"warning: the server needs a package: mcp\nhint: {_EXTRA}", err=True)
     return 0

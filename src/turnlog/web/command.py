@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from turnlog.errors import UsageError
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -17,7 +14,6 @@ if TYPE_CHECKING:
     from turnlog.web.context import PageContext
 
 PORT: Final = 7434
-_NEEDED: Final = ("starlette", "uvicorn")
 
 
 @click.command(
@@ -64,11 +60,10 @@ def command(
 
     The pages are read-only. Anyone who has the printed URL can open them: keep it private.
     """
-    with _needing_the_extra():
-        from turnlog.loopback import ServerAddress, listen, new_token, serve, token_in
-        from turnlog.web.app import make_app
-        from turnlog.web.auth import TOKEN, WebAuth
     from turnlog.api.homes import all_homes
+    from turnlog.loopback import ServerAddress, listen, new_token, serve, token_in
+    from turnlog.web.app import make_app
+    from turnlog.web.auth import TOKEN, WebAuth
 
     found = all_homes(homes)
     ctx = _context(found, is_redacted=redact)
@@ -114,17 +109,3 @@ def _refresh(homes: tuple[Home, ...]) -> None:
     open_fresh(homes, progress=progress).close()
     if is_watched:
         click.echo("\r\x1b[K", nl=False, err=True)
-
-
-@contextmanager
-def _needing_the_extra() -> Iterator[None]:
-    """Turn the ImportError of a package that only the server needs into a hint."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name not in _NEEDED:
-            raise
-        raise UsageError(
-            f"the pages need a package: {name}", hint="install it with: pip install 'turnlog[web]'"
-        ) from None

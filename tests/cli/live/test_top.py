@@ -4,14 +4,10 @@ import asyncio
 import time
 
 import pytest
+from textual.widgets import Input, Static
 
 from index.homes import own_index
 from live.live_world import World, call, prompt, result, said, thought
-
-pytest.importorskip("textual")
-
-from textual.widgets import Input, Static
-
 from sampling import sampled
 from turnlog.cli.live.app import HelpBox, ResumeBox, SubagentsBox, TopApp
 from turnlog.cli.live.session_screen import ConversationView, SessionScreen

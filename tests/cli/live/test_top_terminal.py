@@ -146,22 +146,6 @@ def test_where_there_is_no_terminal_it_says_what_to_use(turnlog, world):
     assert "turnlog watch" in err
 
 
-def test_without_the_extra_it_says_what_to_install(world):
-    without = "import sys; sys.modules['textual'] = None; "
-    ours, theirs = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-c", without + START, "top", "--home", str(world.path)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=subprocess.PIPE,
-        timeout=60,
-    )
-    os.close(theirs)
-    os.close(ours)
-    assert done.returncode == 2
-    assert b"hint: pip install 'turnlog[tui]'" in done.stderr
-
-
 def test_json_is_the_same_facts_once(turnlog, world):
     own = os.environ["TURNLOG_HOME"]
     code, out, _ = turnlog("top", "--home", world.path, "--json", TURNLOG_HOME=own)

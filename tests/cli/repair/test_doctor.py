@@ -256,3 +256,24 @@ def test_it_is_in_the_list_of_commands_and_explains_itself(turnlog):
     assert "doctor" in turnlog("--help")[1]
     code, out, _ = turnlog("doctor", "--help")
     assert (code, "--no-refresh" in out) == (0, True)
+
+
+def test_where_lists_what_turnlog_made_and_how_to_remove_it(turnlog, home, tmp_path):
+    own = tmp_path / "my data"
+    words = ("doctor", "--where", "--home", home)
+    code, out, _ = turnlog(*words, TURNLOG_HOME=str(own))
+    assert (code, out) == (1, "turnlog has made no files and changed no settings.\n")
+    turnlog("keep", "--home", home, TURNLOG_HOME=str(own))
+    settings = home / "settings.json"
+    settings.write_text('{"statusLine": {"type": "command", "command": "turnlog statusline"}}')
+    code, out, _ = turnlog(*words, TURNLOG_HOME=str(own), COLUMNS="80")
+    assert code == 0
+    assert re.search(r"^   kept +[\d.]+ (KB|bytes)  copies of sessions", out, re.MULTILINE)
+    assert f"$ rm -r {shlex.quote(str(own))}\n" in out
+    assert "$ turnlog hooks remove statusline --yes\n" in out
+    _, document, _ = turnlog(*words, "--json", TURNLOG_HOME=str(own))
+    files = json.loads(document)["files"]
+    assert {each["path"] for each in files} == {*map(str, own.iterdir()), str(settings)}
+    _, table, _ = turnlog(*words, "--csv", TURNLOG_HOME=str(own))
+    assert table.splitlines()[0] == "kind,path,what,size_bytes,remove"
+    assert len(table.splitlines()) == 1 + len(files)

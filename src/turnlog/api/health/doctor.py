@@ -18,8 +18,20 @@ from turnlog.api.index import Index
 from turnlog.errors import TurnlogError
 from turnlog.health import checks
 from turnlog.health.findings import CheckContext, DoctorFinding, Example, Kind, Urgency
+from turnlog.health.footprint import Footprint, OwnFile, find_footprint
 
-__all__ = ["CHECKS", "Checkup", "DoctorFinding", "Example", "Urgency", "check_up", "doctor_context"]
+__all__ = [
+    "CHECKS",
+    "Checkup",
+    "DoctorFinding",
+    "Example",
+    "Footprint",
+    "OwnFile",
+    "Urgency",
+    "check_up",
+    "doctor_context",
+    "footprint",
+]
 
 
 class Check(NamedTuple):
@@ -140,3 +152,8 @@ def doctor_context(
         elsewhere=all_homes() if named else (),
         cap=cap,
     )
+
+
+def footprint(homes: Sequence[Home]) -> Footprint:
+    """Return what turnlog made outside the agents' homes, and its entries in their settings."""
+    return find_footprint(turnlog_home(), homes)

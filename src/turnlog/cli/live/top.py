@@ -60,10 +60,6 @@ def command(
             "top needs a terminal",
             hint="turnlog watch prints records, turnlog top --json prints the state once",
         )
-    try:
-        import textual  # noqa: F401
-    except ImportError:
-        raise UsageError("top needs textual", hint="pip install 'turnlog[tui]'") from None
     from turnlog.cli.live.app import TopApp
 
     check_poll(poll)

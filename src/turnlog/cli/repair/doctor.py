@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
@@ -17,7 +19,8 @@ from turnlog.text import inert
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.health.doctor import Checkup, DoctorFinding, Example
+    from turnlog.api.health.doctor import Checkup, DoctorFinding, Example, Footprint
+    from turnlog.api.homes import Home
 
 _SHOWN: Final = 4
 _WIDEST_DETAIL: Final = 46
@@ -35,13 +38,21 @@ _SECTIONS: Final = (
 Examples:
   turnlog doctor                 check all homes
   turnlog doctor --all           list all cases and the commands that fix them
+  turnlog doctor --where         list what turnlog made, to uninstall it
 Exit codes: 0 no problems, 1 problems found, 2 usage error, 3 failure.""",
 )
 @report_options
 @no_refresh_option
 @click.option("--all", "everything", is_flag=True, help="List all cases, not only the worst.")
+@click.option("--where", is_flag=True, help="Only list what turnlog made, and how to remove it.")
 def command(
-    homes: tuple[str, ...], *, as_json: bool, as_csv: bool, no_refresh: bool, everything: bool
+    homes: tuple[str, ...],
+    *,
+    as_json: bool,
+    as_csv: bool,
+    no_refresh: bool,
+    everything: bool,
+    where: bool,
 ) -> int:
     """Diagnose problems and suggest fixes.
 
@@ -55,6 +66,8 @@ def command(
 
     began = time.monotonic()
     found = all_homes(homes)
+    if where:
+        return _show_where(found, as_json=as_json, as_csv=as_csv)
     context = doctor_context(
         found,
         open_index=lambda: open_index(found, no_refresh=no_refresh, fallback="none"),
@@ -75,6 +88,46 @@ def command(
             took = time.monotonic() - began
             out.print(f"\n [dim]Checked in {took:.1f} s; nothing was changed.[/]")
     return 0 if checkup.healthy and checkup.homes else 1
+
+
+def _show_where(homes: Sequence[Home], *, as_json: bool, as_csv: bool) -> int:
+    from turnlog.api.health.doctor import OwnFile, footprint
+
+    found = footprint(homes)
+    if not show_data(found, OwnFile, found.files, as_json=as_json, as_csv=as_csv):
+        from turnlog.cli.terminal.console import console
+
+        _show_footprint(console(), found)
+    return 0 if found.files else 1
+
+
+def _show_footprint(out: Console, found: Footprint) -> None:
+    data = [each for each in found.files if each.kind == "data"]
+    others = [each for each in found.files if each.kind != "data"]
+    if data:
+        place = short_path(found.data_directory)
+        out.print(f"\n [bold]{place}[/]  {size(found.size_bytes)}\n", soft_wrap=True)
+    width = max((len(os.path.basename(each.path)) for each in data), default=0)
+    for each in data:
+        name = os.path.basename(each.path).ljust(width)
+        head = f"   {name}  {size(each.size_bytes or 0):>9}"
+        if len(head) + len(each.what) + 2 <= out.width:
+            out.print(f"{safe(head)}  [dim]{safe(each.what)}[/]")
+        else:
+            out.print(safe(head), soft_wrap=True)
+            _show_wrapped(out, each.what, indent=5, style="dim")
+    if data:
+        out.print()
+        _show_command(out, found.remove_data, indent=3)
+    for each in others:
+        out.print(f"\n [bold]{short_path(each.path)}[/]", soft_wrap=True)
+        _show_wrapped(out, each.what, indent=3)
+        if each.remove:
+            _show_command(out, each.remove, indent=3)
+    if not found.files:
+        out.print("turnlog has made no files and changed no settings.")
+    else:
+        out.print("\n [dim]Remove settings first, data last. Nothing was changed.[/]")
 
 
 def _show(out: Console, checkup: Checkup, *, everything: bool) -> None:

@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from turnlog.formats.claude_code.paths import claude_log, key_of, project_key, same_project_key
-from turnlog.formats.format import HOME, CleanupPeriod, LogPerSession, Place, ProcessFile
+from turnlog.formats.format import (
+    HOME,
+    CleanupPeriod,
+    LogPerSession,
+    Place,
+    ProcessFile,
+    SettingsEntry,
+)
 from turnlog.formats.homes import Home
 from turnlog.formats.ids import is_session_id, is_subagent_id, is_uuid
 from turnlog.formats.log_file import LogFile
@@ -179,6 +186,11 @@ class ClaudeCode(LogPerSession):
         from turnlog.formats.claude_code.hooks import unhook_step
 
         return unhook_step(home) if _has_settings(home) else None
+
+    def settings_entries(self, home: Home) -> Iterator[SettingsEntry]:
+        from turnlog.formats.claude_code.entries import settings_entries
+
+        return settings_entries(home) if _has_settings(home) else iter(())
 
     def ended_session(self, data: bytes) -> tuple[str, Home | None] | None:
         from turnlog.formats.claude_code.hooks import ended_session
