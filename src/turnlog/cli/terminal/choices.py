@@ -27,13 +27,13 @@ def choice_lines(choices: Sequence[SessionChoice]) -> Iterator[str]:
     while len({name[:id_width] for name in ids}) < len(ids):  # Enough of each id to type.
         id_width += 1
     rows = [
-        (inert_line(name[:id_width]), when(at), inert_line(last_part(project or "?")), title)
-        for name, at, project, title in choices[:_MOST]
+        [inert_line(name[:id_width]), when(at), inert_line(last_part(project or "?"))]
+        for name, at, project, _ in choices[:_MOST]
     ]
-    widths = [max(cell_len(row[column]) for row in rows) for column in range(3)]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     most = shutil.get_terminal_size((UNLIMITED, 24)).columns
-    for name, at, project, title in rows:
-        cells = zip((name, at, project), widths, strict=True)
+    for row, (*_, title) in zip(rows, choices, strict=False):
+        cells = zip(row, widths, strict=True)
         line = "  ".join(set_cell_size(text, width) for text, width in cells)
         line = f"  {line}  {inert_line(title or 'untitled')}"
         yield line if cell_len(line) <= most else f"{set_cell_size(line, most - 1).rstrip()}…"
