@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from turnlog.errors import NotFound
 from turnlog.pricing.money import shown
 
 THREADS: Final = ("current", "whole", "all")
@@ -48,6 +49,15 @@ class ConversationOptions(Struct, frozen=True, kw_only=True):
             return True
         first, last = self.turns
         return number >= first and (last is None or number <= last)
+
+
+def no_such_turns(session_id: str, first: int, last: int | None, count: int) -> NotFound:
+    """Return the error that a session, which has *count* turns, has none of those wanted."""
+    turns = f"turn {first}" if first == last else f"turns {first}:{last or ''}"
+    return NotFound(
+        f"session {session_id} has no {turns}",
+        hint=f"it has {count:,}, counted from 1" if count else "nothing was asked in it",
+    )
 
 
 class PromptPieceKind(StrEnum):

@@ -33,6 +33,7 @@ from turnlog.export.conversation import (
     SubagentRun,
     ToolCall,
     ToolResult,
+    no_such_turns,
 )
 from turnlog.export.masking import Masking
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest
@@ -198,11 +199,7 @@ class _ConversationBuilder:
         """Raise NotFound if there is no such turn, instead of exporting nothing."""
         count = sum(node.is_prompt for nodes, _ in self._stretches() for node in nodes)
         if not any(map(self.choice.wants, range(1, count + 1))):
-            turns = f"turn {first}" if first == last else f"turns {first}:{last or ''}"
-            raise NotFound(
-                f"session {self.session.id} has no {turns}",
-                hint=f"it has {count:,}, counted from 1" if count else "nothing was asked in it",
-            )
+            raise no_such_turns(self.session.id, first, last, count)
 
     def turns(self) -> Iterator[ConversationTurn]:
         """Yield the chosen turns, in order."""
