@@ -450,15 +450,22 @@ def test_nothing_in_a_log_steers_the_terminal_or_the_markup(show):
         assert "[red]c[/red]" in out
 
 
-def test_full_keeps_the_lines_of_what_a_command_printed(show):
-    printed = "\n".join(f"line {number} of the notes" for number in range(40))
+@pytest.mark.parametrize("tag", ["local-command-stdout", "bash-stdout", "bash-stderr"])
+def test_what_a_command_printed_keeps_its_lines(show, tag):
+    def of_notes(*arguments, **how):
+        lines = show(*arguments, **how).splitlines()
+        return [line.removeprefix("  ") for line in lines if "of the notes" in line]
+
+    printed = [f"{'  ' * (number % 3)}line {number} of the notes" for number in range(40)]
     records = (
         said("q", None, "<command-name>/release-notes</command-name>"),
-        said("o", "q", f"<local-command-stdout>{printed}</local-command-stdout>"),
+        said("o", "q", f"<{tag}>x\n{chr(10).join(printed)}</{tag}>"),
     )
-    shown = show("--tools", "full", records=records).splitlines()
-    assert [line.strip() for line in shown if "of the notes" in line] == printed.splitlines()
-    assert sum("of the notes" in line for line in show(records=records).splitlines()) == 1
+    assert of_notes("--tools", "full", records=records) == printed
+    assert of_notes() == printed[:23]
+    assert "… 17 more lines; use --at o" in show()
+    records = (said("q", None, f"<{tag}>x\n{chr(10).join(printed[:9])}</{tag}>"),)
+    assert of_notes(records=records) == printed[:9]
 
 
 # -- subagents ---------------------------------------------------------------------------------
@@ -846,3 +853,153 @@ def test_the_samples_look_the_same_as_ever(turnlog):
     _, out, _ = turnlog("show", "f38b", "--home", SAMPLES, "--subagents")
     assert out.index("Task Find callers of sunrise") < out.index("subagent a3f09c1")
     assert out.index("subagent a3f09c1") < out.index("It has the same fault")
+
+
+# -- the header, Markdown and whole calls --------------------------------------------------------
+
+
+def test_a_header_says_what_it_is(turnlog):
+    _, out, _ = turnlog("show", "f38b", "--home", SAMPLES, "--last", "1")
+    assert out.splitlines()[:4] == [
+        "Frost alert sent at noon",
+        "f38b2ffc-80a4-4f5a-91c9-bc701e7ea419 · /home/ada/orchard · fix/frost-alert",
+        "2026-10-19 08:14 to 08:19 · sonnet-4-5 · $0.08",
+        "",
+    ]
+    _, place, _ = turnlog("show", "f38b", "--home", SAMPLES, "--at", "320be3f8")
+    assert place.splitlines()[:4] == out.splitlines()[:4]
+
+
+def test_a_long_log_is_not_read_for_the_header_of_its_end(show, monkeypatch):
+    from turnlog.api.sessions import reading
+
+    monkeypatch.setattr(reading, "_QUICK", 10)
+    monkeypatch.setattr(
+        "turnlog.sessions.session.Session.tree",
+        property(lambda _: pytest.fail("all of it was read")),
+    )
+    assert "Second answer" in show("--last", "1", records=CONVERSATION)
+
+
+def test_the_last_steps_begin_with_whole_calls(show):
+    out = show("--last", "2", records=CONVERSATION)
+    assert "  Bash make kite → sewn +1 line" in out.splitlines()
+    assert "Second question" not in out
+    rows = json.loads(show("--last", "2", "--json"))["records"]
+    assert [row["uuid"] for row in rows] == ["r2", "a3"]
+    assert "  Bash make kite → sewn" in show("--last", "2", "--thread", "a3")
+    lost = (replied("r", None, "gone", "flown"), told("a", "r", "m", "Done"))
+    assert "  result of an earlier call → flown" in show(records=lost).splitlines()
+
+
+MARKDOWN = """# Plan
+
+Use **bold**, `code` and [a link](https://kites.net/x).
+The second line.
+
+- one
+- two 字字
+
+| kite | tail |
+|---|---|
+| red | 字 |
+
+```python
+def fly(): return "up"
+```
+
+<b>html</b> &#x202e;evil &amp;
+![pic](http://x.net/p.png)"""
+
+
+def plain(shown):
+    import re
+
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r\n", "\n")
+
+
+def test_markdown_is_rendered_at_a_terminal(show, tmp_path):
+    show(records=(said("q", None, "**typed** as it is"), told("a", "q", "m", MARKDOWN)))
+    for arguments in ((), ("--at", "a")):
+        shown = at_terminal(tmp_path, *arguments)
+        text = plain(shown).replace("┃", " ")
+        assert "**typed** as it is" in text
+        assert "**bold**" not in text
+        assert "\x1b[1mbold\x1b[0m" in shown
+        assert "\x1b[36mcode\x1b[0m" in shown
+        assert "\n  Plan\n" in text
+        assert "a link (https://kites.net/x).\n  The second line." in text
+        assert " • two 字字" in text
+        assert " kite  tail\n" in text
+        assert " red   字\n" in text
+        assert "\x1b]8" not in shown  # No hyperlinks: the address is shown.
+        assert 'def fly(): return "up"' in text
+        assert "\x1b[94;49mdef" in shown
+        assert (
+            "<b>html</b> <right-to-left override>evil &\n  [image: pic (http://x.net/p.png)]"
+            in text
+        )
+        assert "\u202e" not in shown
+    assert MARKDOWN.splitlines()[2] in show()  # A pipe gets the text itself.
+
+
+def test_rendered_markdown_fits_the_terminal(show, tmp_path):
+    from rich.cells import cell_len
+
+    wide = f"# {'字' * 60}\n\n- {'kites ' * 40}\n\n| a | b |\n|-|-|\n| {'字' * 90} | {'x' * 90} |\n"
+    records = (told("a", None, "m", f"{wide}\n```\n{'code ' * 50}\n```\n> {'quote ' * 30}"),)
+    show(records=records)
+    for arguments in ((), ("--at", "a"), ("--tools", "full")):
+        for row in plain(at_terminal(tmp_path, *arguments)).splitlines():
+            assert cell_len(row) <= 80
+            assert row == row.rstrip()
+
+
+def test_words_are_marked_in_rendered_markdown(show, tmp_path):
+    show(records=(told("a", None, "m", "A **red kite** and `kite`\n\n```\nkite = 1\n```"),))
+    shown = at_terminal(tmp_path, "--mark", "kite")
+    assert len([part for part in shown.split("\x1b[") if part.endswith("mkite")]) == 3
+    assert shown.count("33") >= 3
+
+
+def test_calls_in_full_have_inputs_outputs_and_diffs(show, tmp_path):
+    patch = [{"oldStart": 3, "newStart": 3, "lines": [" same", "-old", "+new"]}]
+    edited = replied("r", "a", "c", "The file was updated") | {
+        "toolUseResult": {"structuredPatch": patch}
+    }
+    records = (
+        answer("a", None, "m", call("c", "Edit", file_path="/k/tail.py", old_string="old")),
+        edited,
+        answer("b", "r", "m2", call("d", command="make kite\nmake tail")),
+        replied("s", "b", "d", "sewn\n  flown 字"),
+        answer("e", "s", "m3", call("x", command="false")),
+        replied("t", "e", "x", "it\nbroke", is_error=True),
+        answer("f", "t", "m4", call("y", command="sleep")),
+    )
+    rows = show("--tools", "full", records=records).splitlines()
+    at = rows.index("  Edit /k/tail.py → +1 -1 lines")
+    assert rows[at + 1 : at + 6] == ["    @@ -3 +3 @@", "     same", "    -old", "    +new", ""]
+    at = next(at for at, row in enumerate(rows) if row.startswith("  Bash make kite"))
+    assert rows[at + 1 : at + 8] == [
+        "    command:",
+        "      make kite",
+        "      make tail",
+        "    output:",
+        "      sewn",
+        "        flown 字",
+        "",
+    ]
+    assert rows[-2:] == ["  Bash sleep → no result: interrupted", "    command: sleep"]
+    shown = at_terminal(tmp_path, "--tools", "full")
+    assert "\x1b[32m+new" in shown
+    assert "\x1b[31m-old" in shown
+    assert "\x1b[31mit" in shown
+    assert "+new" not in show()
+
+
+def test_an_edit_is_shown_whole_as_a_diff(show, tmp_path):
+    fields = {"file_path": "/k/tail.py", "old_string": "red\nkite", "new_string": "blue\nkite"}
+    show(records=(answer("a", None, "m", call("c", "Edit", **fields)),))
+    rows = place_of(show("--at", "a"))[1]
+    assert rows == ["file_path: /k/tail.py", "-red", "+blue", " kite"]
+    assert "\x1b[32m+blue" in at_terminal(tmp_path, "--at", "a")

@@ -327,6 +327,8 @@ class SessionSelection(Struct):
     branches: dict[str, str | None] = field(default_factory=dict)
     """The first records of other branches, and the records where these part from another one."""
     end: list[Record] = field(default_factory=list)
+    asked: list[Record] = field(default_factory=list)
+    """Earlier records with calls that are answered in this part."""
     gaps: dict[str, Gap] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     earlier: int | None = 0
@@ -383,7 +385,9 @@ def choose(session: Session, options: ShowOptions) -> SessionSelection:
         view.numbers = {node.uuid: number for number, node in numbered(nodes) if number is not None}
     view.total = len(view.numbers)
     if options.last is not None:
-        nodes = _with_calls(nodes, last_of(nodes, options.last).items)
+        last = last_of(nodes, options.last).items
+        view.asked = [record for _, record in view.read(_asked_before(nodes, last))]
+        nodes = last
     shown = {node.uuid for node in nodes}
     numbers = [number for uuid, number in view.numbers.items() if uuid in shown]
     if options.turns is not None or options.last is not None:
@@ -431,13 +435,12 @@ def _nodes_of_turns(
     return [node for turn in chosen for node in turn.nodes]
 
 
-def _with_calls(items: list[T], last: list[T]) -> list[T]:
-    """Return the *last* of *items*, from the record with the first call that they answer."""
+def _asked_before(items: list[T], last: list[T]) -> list[T]:
+    """Return those of *items* before the *last* that have the calls which these answer."""
     before = items[: len(items) - len(last)][-_FAR:]
     missing = {call for item in last for call in _answered(item)}
     missing -= {call for item in last for call in _called(item)}
-    starts = [at for at, item in enumerate(before) if not missing.isdisjoint(_called(item))]
-    return [*before[starts[0] :], *last] if starts else last
+    return [item for item in before if not missing.isdisjoint(_called(item))]
 
 
 def _called(item: Node | Record) -> Iterable[str]:
@@ -496,7 +499,7 @@ def _end(session: Session, last: int) -> SessionSelection:
         if part.earlier or is_all:
             break
         wanted *= 4
-    view.end = _with_calls(own, part.items)
+    view.end, view.asked = part.items, _asked_before(own, part.items)
     view.earlier = 0 if is_all and not part.earlier else None
     return view
 

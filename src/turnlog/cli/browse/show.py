@@ -277,6 +277,7 @@ def _show_view(shown: Transcript, view: SessionSelection) -> Iterator[None]:
         shown.rule("earlier steps omitted; increase --last to see them")
     elif view.earlier:
         shown.rule(f"{counted(view.earlier, 'earlier step')} omitted")
+    shown.expect_results(view.asked)
     yield from shown.show(view.pairs())
     if view.next is not None and view.total is not None:
         shown.rule(f"{counted(view.total - view.next, 'later step')} omitted")

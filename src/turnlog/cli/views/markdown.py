@@ -11,10 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from markdown_it import MarkdownIt
-from rich.markdown import CodeBlock, Heading, ImageItem, Markdown, MarkdownElement
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.padding import Padding
 from rich.syntax import Syntax
-from rich.text import Text
 from rich.theme import Theme
 
 from turnlog.text import inert
@@ -46,10 +45,12 @@ def _make_inert(tokens: Iterable[Token]) -> None:
     for token in tokens:
         if token.type == "softbreak":
             token.type = "hardbreak"
+        elif token.type == "image":  # Rich would print it before its paragraph.
+            token.content = f"[image: {token.content} ({token.attrs.get('src', '')})]"
+            token.type, token.tag, token.children = "text", "", None
         token.content = inert(token.content, keep="\n\t").expandtabs(4)
-        for name in ("href", "src"):
-            if name in token.attrs:
-                token.attrs[name] = inert(str(token.attrs[name]))
+        if "href" in token.attrs:
+            token.attrs["href"] = inert(str(token.attrs["href"]))
         _make_inert(token.children or ())
 
 
@@ -66,12 +67,6 @@ class _Code(CodeBlock):
         yield Padding(drawn, (0, 0, 0, 2))
 
 
-class _Image(ImageItem):
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        words = f"{self.text.plain} ({self.destination})".strip()
-        yield Text(f"[image: {words}]", style="dim")
-
-
 _STYLES: Final = Theme(
     {"markdown.code": "cyan", "markdown.h1": "bold underline", "markdown.h2": "bold"}
 )
@@ -83,7 +78,6 @@ class _Rendered(Markdown):
         "heading_open": _Heading,
         "fence": _Code,
         "code_block": _Code,
-        "image": _Image,
     }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -70,10 +70,6 @@ class PlaceTranscript(Transcript):
             self.rule(f"{counted(place.later, 'later step')} omitted{more}")
             yield
 
-    def _calls_of(self, *records: Record) -> dict[str, CallRequest]:
-        blocks = (block for record in records for block in self._blocks.of(record))
-        return {block.id: block for block in blocks if isinstance(block, CallRequest)}
-
     def _head(self, place: Place, asked: dict[str, CallRequest]) -> None:
         """Print when the record was written, what it is, and its name."""
         record = place.record

@@ -110,6 +110,14 @@ class Transcript:
         self._interrupt(at_end=True)
         yield
 
+    def expect_results(self, records: Iterable[Record]) -> None:
+        """Remember the calls in *records*, which are not printed, for the lines of results."""
+        self._late |= self._calls_of(*records)
+
+    def _calls_of(self, *records: Record) -> dict[str, CallRequest]:
+        blocks = (block for record in records for block in self._blocks.of(record))
+        return {block.id: block for block in blocks if isinstance(block, CallRequest)}
+
     def _records(self, pairs: Iterable[Pair]) -> Iterator[None]:
         for node, record in pairs:
             if node is not None and node.uuid in self.gaps:
