@@ -243,8 +243,8 @@ class SessionHeader(Struct, kw_only=True):
     started_at: datetime | None
     last_active_at: datetime | None
     models: list[str]
-    cost_usd: str | None
-    """An estimate at API prices; None if unknown or if nothing was used."""
+    cost: str | None
+    """An estimate at API prices, for display; None if unknown or if nothing was used."""
 
 
 _QUICK: Final = 20_000_000
@@ -253,14 +253,16 @@ _QUICK: Final = 20_000_000
 
 def header_of(session: Session, *, is_end: bool = False) -> SessionHeader:
     """Return the header of *session*; if only its end is shown, a long log is not read for it."""
-    found, cost = None, None
+    cost = None
     if is_end and not session.format.shares_logs and session.path.stat().st_size > _QUICK:
         from turnlog.sessions.metadata import read_head_tail
 
         found = read_head_tail(session.path).summary
     else:
-        found, totals = session.summary, session.totals
-        cost = f"{totals.cost_usd:f}" if totals.messages else None
+        from turnlog.export.conversation_builder import figures_of
+
+        found, figures = session.summary, figures_of(session)
+        cost = figures.cost if figures.messages else None
     return SessionHeader(
         id=session.id,
         title=found.title,
@@ -269,7 +271,7 @@ def header_of(session: Session, *, is_end: bool = False) -> SessionHeader:
         started_at=found.started_at,
         last_active_at=found.last_active_at,
         models=list(found.models),
-        cost_usd=cost,
+        cost=cost,
     )
 
 

@@ -85,7 +85,7 @@ Examples:
 @click.option("--mark", "words", metavar="WORDS", help="Highlight words, as in a search query.")
 @click.option("--raw", is_flag=True, help="Print the lines of the log.")
 @click.pass_context
-def command(context: click.Context, name: str, homes: tuple[str, ...], **options: Any) -> int:
+def command(context: click.Context, /, name: str, homes: tuple[str, ...], **options: Any) -> int:
     """Show a session: prompts, answers, and one line for each call.
 
     A step is a prompt, an answer with its calls, or a result; a turn is a prompt and everything up
@@ -156,18 +156,14 @@ def _filter(options: dict[str, Any]) -> RecordFilter:
 
 def _show_header(out: Console, header: SessionHeader) -> None:
     """Print the title of a session, where and when it was, and what it cost."""
-    from decimal import Decimal
-
     from turnlog.api.arguments import short_model
-    from turnlog.pricing.money import shown
 
     out.print(f"[bold]{titled(header.title)}[/]")
     project = short_path(header.project) if header.project else ""
     models = ", ".join(safe(short_model(model)) for model in header.models)
-    cost = shown(Decimal(header.cost_usd)) if header.cost_usd is not None else ""
     for facts in (
         (safe(header.id), project, safe(header.git_branch or "")),
-        (_period(header), models, cost),
+        (_period(header), models, header.cost or ""),
     ):
         if any(facts):
             out.print(f"[dim]{' · '.join(filter(None, facts))}[/]")

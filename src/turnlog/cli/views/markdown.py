@@ -30,9 +30,10 @@ _THEME: Final = "ansi_dark"
 
 def markdown_of(text: str, style: str = "") -> Markdown:
     """Return *text* to be printed as Markdown; its lines end where they end in the text."""
+    tokens = _parser().parse(inert(text, keep="\n\t"))
+    _make_inert(tokens)
     made = _Rendered("", code_theme=_THEME, style=style or "none", hyperlinks=False)
-    made.parsed = _parser().parse(inert(text, keep="\n\t"))
-    _make_inert(made.parsed)
+    made.parsed = tokens
     return made
 
 
