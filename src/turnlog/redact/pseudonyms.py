@@ -35,8 +35,8 @@ _WINDOWS_HOMES: Final = re.compile(
     r"([^\W_](?:[\w.-]| (?=[\w.-]+(?P=slash)))*)"
 )
 _PROMPTS: Final = (
-    re.compile(rf"(?<![\w.@/+-])({_NAME})@({_HOST}):(?:~|/)[^\s$#%]*\s?[$#%](?=\s|$)"),
-    re.compile(rf"\[({_NAME})@({_HOST}) [^\]\n]*\][$#]"),
+    re.compile(rf"(?<![\w.@/+-])({_NAME})@({_HOST}):(?:~|/)[^\s$#%]{{0,200}}\s?[$#%](?=\s|$)"),
+    re.compile(rf"\[({_NAME})@({_HOST}) [^\]\n]{{0,200}}\][$#]"),
     re.compile(rf"(?m)^(?:\(\w+\) )?({_NAME})@({_HOST}) [~\w./-]+ [%#$](?=\s|$)"),
 )
 _SSH_LINE: Final = re.compile(r"\b(?:ssh|scp|sftp|rsync|mosh|ssh-copy-id)\s[^\n]*")
@@ -45,9 +45,9 @@ _SSH_HOST: Final = re.compile(
     rf"(?m)(?:^|[;&|$]\s*)(?:ssh|mosh)\s+(?:-[A-Za-z]+\s+)*({_HOST})(?=\s|$)"
 )
 _PERSON: Final = r"[^\W\d_][\w'\u2019.-]*"
-_AUTHOR: Final = re.compile(
-    rf"(?:\b({_PERSON}(?: {_PERSON}){{1,3}}) )?<(?:\d+\+)?({_NAME})@({_HOST})>"
-)
+_BEFORE_ADDRESS: Final = re.compile(rf"(?<![\w'\u2019.-]){_PERSON}(?: {_PERSON}){{1,3}}(?= $)")
+_AUTHOR: Final = re.compile(rf"<(?:\d+\+)?({_NAME})@({_HOST})>")
+_LONGEST_PERSON: Final = 80
 _NETWORK_PATH: Final = re.compile(r"\\\\([A-Za-z0-9][A-Za-z0-9-]*)\\\w")
 _WORDS: Final = re.compile(
     r"\b(?:an?|the|this|these|every|each|my|your|our|its|another|import|def|class)"
@@ -163,11 +163,12 @@ class Pseudonyms:
                     self._add_users((found[1],))
                     self._add_host(found[2])
         for found in _AUTHOR.finditer(text):
-            local = found[2].lower()
-            if local not in GENERIC and not found[3].endswith(_PUBLIC_HOSTS):
+            local = found[1].lower()
+            if local not in GENERIC and not found[2].endswith(_PUBLIC_HOSTS):
                 self._users.setdefault(local, local)
-                if found[1]:
-                    self._users.setdefault(found[1].lower(), self._users[local])
+                before = text[max(0, found.start() - _LONGEST_PERSON) : found.start()]
+                if person := _BEFORE_ADDRESS.search(before):
+                    self._users.setdefault(person[0].lower(), self._users[local])
 
     def _add_users(self, names: Iterable[str]) -> None:
         for name in names:
