@@ -32,14 +32,14 @@ _USUAL_SIZE = 400
 # Shapes that were quadratic once, each with a view that showed it.
 _SLICE = (
     ("roots", "info"),
-    ("tips", "show --branches"),
+    ("tips", "info"),
     ("a comb of branches", "export every branch"),
     ("branches of a long thread", "export html"),
     ("silent tips", "doctor"),
     ("compactions", "show"),
     ("agents", "doctor"),
     ("agents that share records", "info"),
-    ("agents of one uuid", "show --full"),
+    ("agents of one uuid", "show --tools full"),
     ("turns", "show"),
     ("packed blank lines", "check"),
     ("blank lines", "refresh"),

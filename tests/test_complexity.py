@@ -24,7 +24,9 @@ LINES = 400
 
 PATTERNS = os.path.dirname(re.__file__)
 EVERYWHERE = ("turns", "agents")
-TELLING = ("show --full", "show --branches", "info", "export html", "doctor", "recover", "refresh")
+TELLING = (
+    "show --tools full", "show every branch", "info", "export html", "doctor", "recover", "refresh",
+)  # fmt: skip
 # These compile all prices for each new home, which takes longer than anything else.
 COSTLY = ("cost", "insights")
 

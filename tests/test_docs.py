@@ -16,7 +16,7 @@ REQUIREMENTS = (ROOT / "docs" / "internals" / "requirements.md").read_text("utf-
 NOTES = ROOT.parent / "shared" / "notes" / "requirements.md"
 
 # People of examples; any other home directory came from somebody's machine.
-INVENTED = {"ada", "u", "user", "you"}
+INVENTED = {"ada", "u", "user", "user1", "you"}
 
 
 def cells(section):

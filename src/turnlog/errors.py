@@ -30,6 +30,13 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False  # The status line does not wait for these to be imported.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    SessionChoice = tuple[str, datetime | None, str | None, str | None]
+
 
 class TurnlogError(Exception):
     """The base of all errors. *hint* is one sentence about what to do.
@@ -81,7 +88,21 @@ class NotSerialisable(UsageError, TypeError):
 
 
 class AmbiguousSession(UsageError):
-    """A prefix of several sessions."""
+    """A prefix of several sessions.
+
+    *choices* lists them, newest first, where they are known: id, last activity, project, title.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        about: str = "",
+        choices: Sequence[SessionChoice] = (),
+    ) -> None:
+        super().__init__(message, hint=hint, about=about)
+        self.choices = tuple(choices)
 
 
 class UnsafeRecovery(UsageError):

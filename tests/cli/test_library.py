@@ -251,7 +251,9 @@ def test_an_export_is_that_of_the_command(store, spent, turnlog):
         ((), {}),
         (("--format", "html"), {"format": "html"}),
         (("--format", "json"), {"format": "json"}),
-        (("--turns", "1", "--no-tools"), {"turns": (1, 1), "tools": False}),
+        (("--turns", "1", "--tools", "none"), {"turns": (1, 1), "tools": "none"}),
+        (("--turns", "1:", "--tools", "line"), {"turns": (1, None), "tools": "line"}),
+        (("--thread", "current", "--anonymize"), {"thread": "current", "anonymize": True}),
         (("--thread", "all", "--no-thinking"), {"thread": "all", "thinking": False}),
         (("--no-redact",), {"redact": False}),
     ):
@@ -260,10 +262,12 @@ def test_an_export_is_that_of_the_command(store, spent, turnlog):
         assert code == 0
         assert found == out, words
         assert (SECRET in found) == (asked == {"redact": False})
-    for wrong in ({"format": "jsonl"}, {"thread": "some"}):
+    for wrong in ({"format": "jsonl"}, {"tools": "some"}):
         with pytest.raises(library.UsageError) as told:
             store.export(SESSION, **wrong)
         assert "there are" in told.value.hint
+    with pytest.raises(library.NotFound):
+        store.export(SESSION, thread="some")
 
 
 def test_what_is_kept_comes_back(store, spent, tmp_path, monkeypatch):

@@ -115,7 +115,7 @@ def test_each_belongs_to_the_call_with_its_prompt_or_to_the_one_that_waits(world
     info = cli(home, "info", ID)
     found = {row["id"]: (row["call"], row["found_by"]) for row in info["subagents"]}
     assert found == CALLS
-    assert (info["branches"], info["records"]) == (1, 24)
+    assert (len(info["branches"]), info["records"]) == (1, 24)
     rows = cli(home, "sql", "SELECT subagent, call_id, found_by, records FROM v_subagents")["rows"]
     assert {subagent: (call, how) for subagent, call, how, _ in rows} == CALLS
     assert [count for *_, count in rows] == [4] * 4
@@ -132,7 +132,7 @@ def test_every_record_is_shown_once_and_no_branch_is_hidden(world):
     assert len(main) == 8
     assert [len(uuids) for uuids in inner.values()] == [4] * 4
     assert len({*main, *(uuid for uuids in inner.values() for uuid in uuids)}) == 24
-    assert [row["is_main"] for row in cli(home, "show", ID, "--branches")["branches"]] == [True]
+    assert [row["is_main"] for row in cli(home, "info", ID)["branches"]] == [True]
     last = cli(home, "show", ID, "--last", "3")
     assert [row["uuid"] for row in last["records"]] == main[-3:]
     document = json.loads(exported(the_session(home), "json", ConversationOptions()))
@@ -164,7 +164,7 @@ def test_a_hit_leads_to_the_agent(world):
     (hit,) = cli(home, "search", '"nine pears."')["hits"]
     assert hit["subagent"] == PEARS
     for name in (hit["uuid"], f"@{hit['offset']}"):
-        for option in ("--ancestors", "--at") if name == hit["uuid"] else ("--at",):
+        for option in ("--thread", "--at") if name == hit["uuid"] else ("--at",):
             found = cli(home, "show", ID, option, name)
             assert found["subagent"] == PEARS
             types = [row["type"] for row in found["records"]]

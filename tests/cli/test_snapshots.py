@@ -48,9 +48,9 @@ SHOWN = {
         "'DELETE FROM v_calls'",
     ],
     "show": [
-        "f38b", "f38b --subagents --thinking", "2d3f --branches", "0b29", "2d3f --context",
-        "f38b --last 3", "f38b --range 2:4", "f38b --at 1e47caa6", "f38b --at ddd284e8 -C 1",
-        "--help",
+        "f38b", "f38b --subagents --thinking", "2d3f --thread all", "0b29",
+        "2d3f --thread current", "f38b --last 8", "f38b --turns 2 --tools full",
+        "f38b --at 1e47caa6", "f38b --at ddd284e8 -C 1", "--help",
     ],
     "info": ["f38b", "0b29"],
     "export": ["1235", "f38b -o frost.html", "--since 30d -o pages", "1235 --format csv"],

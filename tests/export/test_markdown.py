@@ -153,7 +153,7 @@ def test_a_small_session_as_markdown(tmp_path):
         "```diff\n-one\n+two\n```\n\n"
     )
     assert "Hm." not in markdown_of(home, thinking=False)
-    assert "make kite" not in markdown_of(home, tools=False)
+    assert "make kite" not in markdown_of(home, tools="none")
 
 
 def test_what_has_no_price_is_not_said_to_cost_nothing(tmp_path):

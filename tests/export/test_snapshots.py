@@ -24,13 +24,14 @@ TYPED = {
     "session-md": [
         "export f38b -o OUT.md",
         "export 2d3f --thread all -o OUT.md",
-        "export 2d3f --thread main -o OUT.md",
+        "export 2d3f --thread current -o OUT.md",
         "export 0b29 -o OUT.md",
-        "export f38b --turns 2 --no-tools --no-thinking -o OUT.md",
+        "export f38b --turns 2 --tools none --no-thinking -o OUT.md",
         "export 77aa -o OUT.md",
         "export 77aa --no-redact -o OUT.md",
+        "export f38b --anonymize --tools line -o OUT.md",
     ],
-    "session-json": ["export f38b -o OUT.json", "export 2d3f --turns 2- --no-images -o OUT.json"],
+    "session-json": ["export f38b -o OUT.json", "export 2d3f --turns 2: --no-images -o OUT.json"],
     "session-jsonl": ["export 77aa -o OUT.jsonl", "export 1235 --no-redact -o OUT.jsonl"],
     "session-csv": ["export f38b --table calls -o OUT.csv"],
     "sessions-html": ["export --project lighthouse -o OUT/"],
@@ -86,7 +87,7 @@ def test_the_library_exports_what_the_command_exports(shape, home):
     asked = [
         (FROST, [], {}),
         (HARVEST, ["--thread", "all", "--no-thinking"], {"thread": "all", "thinking": False}),
-        (HARVEST, ["--turns", "2-", "--no-tools"], {"turns": (2, None), "tools": False}),
+        (HARVEST, ["--turns", "2:", "--tools", "none"], {"turns": (2, None), "tools": "none"}),
     ]
     for number, (session, options, arguments) in enumerate(asked):
         target = home.path / f"library-{number}.{shape}"

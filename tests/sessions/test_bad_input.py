@@ -68,10 +68,10 @@ def complaint(answer):
     code, out, err = answer
     assert code == 2
     assert out == ""
-    first, second = err.splitlines()
+    first, *more, last = err.splitlines()
     assert first.startswith("error: ")
-    assert second.startswith("hint: ")
-    return first
+    assert last.startswith("hint: ")
+    return "\n".join((first, *more))
 
 
 def files_in(root):
@@ -149,8 +149,8 @@ def test_an_ambiguous_prefix_lists_the_candidates(store, tmp_path, cli, layout):
             assert caught.value.hint
         for command in NAMED:
             said = complaint(cli(command[0], "1a", *command[1:], "--home", store.root))
-            assert ONE in said
-            assert TWO in said
+            assert ONE[:8] in said
+            assert TWO[:8] in said
     assert store.session("1a2").id == TWO
 
 

@@ -74,7 +74,7 @@ def test_records_are_in_the_layouts_own_dialect_and_each_has_the_sessions_id(wri
         session.append(build.user("How many?"))
         asked = build.call("Read", {"file_path": "a"}, call_id="c1")
         used = {"input_tokens": 5, "output_tokens": 7, "cache_read_input_tokens": 2}
-        session.append(build.assistant([asked], model="m", usage=used, stop_reason="tool_use"))
+        session.append(build.assistant([asked], model="m", usage=used))
         session.append(build.result("c1", "forty-two"))
         session.append(build.title("Counting"))
     head, *rest = lines(session.path)

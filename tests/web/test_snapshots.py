@@ -22,7 +22,10 @@ KEYED = "77aa3d20-5c1e-4b7e-9d5a-2f6b1c0e8f44"
 PAGES = {
     "sessions": ["/", "/?project=lighthouse&sort=tokens", "/?title=harvest&since=30d", "/?gone=1"],
     "session": [f"/session/{FROST}", f"/session/{FROST}?at=2026-10-19T08:19:00Z&find=sprinkler"],
-    "session-branches": [f"/session/{HARVEST[:4]}?thread=all", f"/session/{HARVEST}?thread=main"],
+    "session-branches": [
+        f"/session/{HARVEST[:4]}?thread=all",
+        f"/session/{HARVEST}?thread=current",
+    ],
     "session-damaged": [f"/session/{STORM}"],
     "session-secret": [f"/session/{KEYED}"],
     "search": [

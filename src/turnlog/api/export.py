@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import platform
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,8 +15,8 @@ from turnlog.api.homes import Home, Problem
 from turnlog.api.index import Index
 from turnlog.api.sessions.lists import list_indexed
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.export.conversation import ThreadName
 from turnlog.formats import FORMATS
+from turnlog.redact import Pseudonyms
 from turnlog.sessions.convert.convert import subagent_logs_of
 from turnlog.sessions.session import Session
 from turnlog.sessions.totals import usual_prices
@@ -22,14 +24,23 @@ from turnlog.storage.atomic_files import failure, put
 
 __all__ = [
     "Session",
-    "ThreadName",
     "failure",
+    "pseudonyms_here",
     "session_ids",
     "sessions_of",
     "subagent_logs_of",
     "usual_prices",
     "write_file",
 ]
+
+
+def pseudonyms_here() -> Pseudonyms:
+    """Return pseudonyms that know the names of this machine and its user already."""
+    try:
+        user = [getpass.getuser()]
+    except (OSError, KeyError):  # Without an account, as in some containers.
+        user = []
+    return Pseudonyms(user, [platform.node()])
 
 
 def session_ids(homes: Sequence[Home], names: Iterable[str]) -> list[str]:

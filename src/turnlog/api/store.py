@@ -60,7 +60,6 @@ if TYPE_CHECKING:  # Imported on use: most programs need few of them.
         Mode,
         Unit,
     )
-    from turnlog.api.export import ThreadName
     from turnlog.api.health.logs import Health
     from turnlog.api.index import Index
     from turnlog.api.insights import Insights
@@ -71,6 +70,7 @@ if TYPE_CHECKING:  # Imported on use: most programs need few of them.
     from turnlog.api.refresh import RefreshResult
     from turnlog.api.search import SearchDocument
     from turnlog.api.sessions.lists import IndexedSession, SessionRow, SessionSort
+    from turnlog.export.conversation import ToolDetail
     from turnlog.export.exporter import Shape
     from turnlog.records.dates import Weekday
     from turnlog.sessions.reading.follow import FollowedItem
@@ -599,19 +599,23 @@ class Store(Closing):
         text: str,
         *,
         format: Shape = "md",  # noqa: A002
-        thread: ThreadName = "whole",
+        thread: str = "whole",
         turns: int | tuple[int, int | None] | None = None,
-        tools: bool = True,
+        tools: ToolDetail = "full",
         thinking: bool = True,
         images: bool = True,
         redact: bool = True,
+        anonymize: bool = False,
     ) -> str:
         """Return a session as Markdown (``md``), a self-contained page (``html``) or ``json``.
 
-        Secrets are masked unless *redact* is false. *thread* is ``whole``, ``main`` (since the last
-        compaction) or ``all`` branches. *turns* is one turn, counted from 1, or the first and last
-        (None for the end).
+        Secrets are masked unless *redact* is false. *anonymize* replaces home directories, user
+        names and host names. *thread* is ``whole``, ``current`` (since the last compaction),
+        ``all`` branches, or the beginning of a record's uuid for the thread up to it. *turns* is
+        one turn, counted from 1, or the first and last (None for the end). *tools* is ``none``,
+        ``line`` (one line for each call) or ``full``.
         """
+        from turnlog.api.export import pseudonyms_here
         from turnlog.export.conversation import ConversationOptions
         from turnlog.export.exporter import exported
 
@@ -622,7 +626,9 @@ class Store(Closing):
             thinking=thinking,
             images=images,
         )
-        return exported(self.session(text), format, options, is_redacted=redact)
+        names = pseudonyms_here() if anonymize else None
+        found = self.session(text)
+        return exported(found, format, options, is_redacted=redact, pseudonyms=names)
 
     def delete(self, text: str) -> Deletion:
         """Move a session and all its files to the trash; doing it again changes nothing.

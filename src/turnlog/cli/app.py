@@ -23,7 +23,7 @@ from turnlog import __version__
 from turnlog.cli import INTERRUPTED, clean_up_when_interrupted, discard_output
 from turnlog.cli.hints import hint_of
 from turnlog.cli.options import home_arguments, home_option, json_option
-from turnlog.errors import LogError, NotALog, TurnlogError, UsageError
+from turnlog.errors import AmbiguousSession, LogError, NotALog, TurnlogError, UsageError
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -280,6 +280,8 @@ def run(arguments: Sequence[str]) -> int:
             return INTERRUPTED
         except click.exceptions.Exit as error:  # The reader of our output left at the very end.
             return error.exit_code
+        except AmbiguousSession as error:
+            return _print_choices(error)
         except TurnlogError as error:
             failed = isinstance(error, LogError) and not isinstance(error, NotALog)
             return _print_error(
@@ -372,6 +374,20 @@ def _one_line(message: str) -> str:
     """Return a message of click's in the style of ours: one line, no capital, no full stop."""
     line = " ".join(message.split()).rstrip(".")
     return line[:1].lower() + line[1:]
+
+
+def _print_choices(error: AmbiguousSession) -> int:
+    """List the sessions that an ambiguous id may mean, with their titles."""
+    if not error.choices:
+        return _print_error(error.message, hint_of(error), 2)
+    from turnlog.cli.terminal.choices import choice_lines
+
+    count = len(error.choices)
+    click.echo(f"error: {inert(repr(error.about))} begins the ids of {count:,} sessions", err=True)
+    for line in choice_lines(error.choices):
+        click.echo(line, err=True)
+    click.echo(f"hint: {inert(hint_of(error))}", err=True)
+    return 2
 
 
 def _print_error(message: str, hint: str, code: int) -> int:

@@ -47,7 +47,7 @@ HINTS: Final = {
     "trend-too-long": "give a period with --since or --last",
     "unarchivable": "turnlog keep makes a copy and leaves the log as it is",
     "unknown-signature": "turnlog errors lists the signatures",
-    "unsafe-recovery": "nothing was written; turnlog show {} --branches lists its threads",
+    "unsafe-recovery": "nothing was written; turnlog info {} lists its branches",
 }
 """By the code of the error; {} is replaced by the value or the path that the error is about."""
 

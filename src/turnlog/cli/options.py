@@ -150,6 +150,45 @@ no_refresh_option = click.option(
 force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
+def _turns(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> tuple[int, int | None] | None:
+    """Parse 3, 3:7, 3: or :7."""
+    if value is None:
+        return None
+    first, colon, last = value.strip().partition(":")
+    if not (first or last) or not all(each.isdecimal() for each in (first, last) if each):
+        raise click.BadParameter(f"invalid range {value!r}: use 3, 3:7, 3: or :7")
+    begin = int(first or 1)
+    end = int(last) if last else None if colon else begin
+    if end is not None and end < begin:
+        raise click.BadParameter(f"{value!r} ends before it starts")
+    return begin, end
+
+
+turns_option = click.option(
+    "--turns", metavar="A:B", callback=_turns, help="Only turns A to B, starting at 1."
+)
+thread_option = click.option(
+    "--thread",
+    metavar="THREAD",
+    default="whole",
+    show_default=True,
+    help="current (since the last compaction), whole, all branches, or a RECORD: up to it.",
+)
+
+
+def tools_option(default: str) -> Callable[[F], F]:
+    """Return the ``--tools`` option."""
+    return click.option(
+        "--tools",
+        type=click.Choice(("none", "line", "full")),
+        default=default,
+        show_default=True,
+        help="No tool calls, one line for each, or inputs and outputs in full.",
+    )
+
+
 def limit_option(default: int | None = 20, shown_default: str = "") -> Callable[[F], F]:
     """Return the ``--limit`` option; *shown_default* describes a default that is not a number."""
     return click.option(

@@ -17,21 +17,31 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from turnlog.errors import NotFound
 from turnlog.pricing.money import shown
 
-ThreadName = Literal["main", "whole", "all"]
+THREADS: Final = ("current", "whole", "all")
+"""The threads that have names; other threads are named by a record."""
+ToolDetail = Literal["none", "line", "full"]
 
 
 class ConversationOptions(Struct, frozen=True, kw_only=True):
     """Which parts of a session to include."""
 
-    thread: ThreadName = "whole"
-    """Since the last compaction, from the first record, or every branch."""
+    thread: str = "whole"
+    """``current`` (since the last compaction), ``whole``, ``all`` branches, or the beginning of a
+    record's uuid for the thread up to that record."""
     turns: tuple[int, int | None] | None = None
     """The first and the last turn, counted from 1; None as the last means no limit."""
-    tools: bool = True
+    tools: ToolDetail = "full"
+    """No calls, one line for each, or calls with their inputs, results and subagents."""
     thinking: bool = True
     images: bool = True
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether calls are included."""
+        return self.tools != "none"
 
     def wants(self, number: int) -> bool:
         """Return whether to include the turn with this number."""
@@ -39,6 +49,15 @@ class ConversationOptions(Struct, frozen=True, kw_only=True):
             return True
         first, last = self.turns
         return number >= first and (last is None or number <= last)
+
+
+def no_such_turns(session_id: str, first: int, last: int | None, count: int) -> NotFound:
+    """Return the error that a session, which has *count* turns, has none of those wanted."""
+    turns = f"turn {first}" if first == last else f"turns {first}:{last or ''}"
+    return NotFound(
+        f"session {session_id} has no {turns}",
+        hint=f"it has {count:,}, counted from 1" if count else "nothing was asked in it",
+    )
 
 
 class PromptPieceKind(StrEnum):
@@ -232,7 +251,7 @@ class Head(Struct, kw_only=True):
     models: list[str]
     started_at: datetime | None
     last_active_at: datetime | None
-    thread: ThreadName
+    thread: str
     figures: SessionUsage
     subagents: int
     damaged: DamageSummary

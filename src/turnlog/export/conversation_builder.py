@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from turnlog.costs.usage import scan_logs
 from turnlog.errors import NotFound
 from turnlog.export.conversation import (
+    THREADS,
     Block,
     Conversation,
     ConversationOptions,
@@ -31,6 +32,8 @@ from turnlog.export.conversation import (
     SessionUsage,
     SubagentRun,
     ToolCall,
+    ToolResult,
+    no_such_turns,
 )
 from turnlog.export.masking import Masking
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest
@@ -47,7 +50,7 @@ from turnlog.sessions.reading.subagents import (
     subagents_by_call,
 )
 from turnlog.sessions.reading.threads import Branch, branches_of, main_thread, whole_thread
-from turnlog.sessions.reading.tree import Gap, Node, Tree
+from turnlog.sessions.reading.tree import Gap, Node, Tree, find_record
 from turnlog.sessions.session import Session, opening_of, records_of, turns_of
 from turnlog.sessions.totals import usual_prices
 from turnlog.storage.reader import Placed, Reader
@@ -166,7 +169,7 @@ class _ConversationBuilder:
         self.session, self.choice, self.out = session, choice, out
         self._read = read = read_session(session)
         self._others = [branch for branch in branches_of(read.tree) if not branch.is_main]
-        self._by_call = subagents_by_call(read.subagents if choice.tools else ())
+        self._by_call = subagents_by_call(read.subagents if choice.tools == "full" else ())
         self._done: set[str] = set()
         """The subagents that were already returned."""
 
@@ -196,11 +199,7 @@ class _ConversationBuilder:
         """Raise NotFound if there is no such turn, instead of exporting nothing."""
         count = sum(node.is_prompt for nodes, _ in self._stretches() for node in nodes)
         if not any(map(self.choice.wants, range(1, count + 1))):
-            turns = f"turn {first}" if first == last else f"turns {first}-{last or ''}"
-            raise NotFound(
-                f"session {self.session.id} has no {turns}",
-                hint=f"it has {count:,}, counted from 1" if count else "nothing was asked in it",
-            )
+            raise no_such_turns(self.session.id, first, last, count)
 
     def turns(self) -> Iterator[ConversationTurn]:
         """Yield the chosen turns, in order."""
@@ -224,7 +223,7 @@ class _ConversationBuilder:
 
     def strays(self) -> Iterator[SubagentRun]:
         """Yield the subagents of no call in the turns."""
-        if not self.choice.tools:
+        if self.choice.tools != "full":
             return
         for subagent in self._read.subagents:
             is_elsewhere = subagent.spawn is not None and self.choice.turns is not None
@@ -259,9 +258,14 @@ class _ConversationBuilder:
 
     def _stretches(self) -> Iterator[_Stretch]:
         tree = self._read.tree
-        main = main_thread(tree) if self.choice.thread == "main" else whole_thread(tree)
-        yield _Stretch(main, None)
-        if self.choice.thread == "all":
+        thread = self.choice.thread
+        if thread == "current":
+            nodes = main_thread(tree)
+        else:
+            tip = None if thread in THREADS else find_record(tree, thread)
+            nodes = whole_thread(tree, tip)
+        yield _Stretch(nodes, None)
+        if thread == "all":
             yield from (_Stretch(branch.own, branch) for branch in self._others)
 
     def _branch_mark(self, branch: Branch) -> Mark:
@@ -312,7 +316,7 @@ class _LogThread:
 
     def _answers(self, records: list[tuple[Node, Record]]) -> dict[str, Answered]:
         """Return the results of the calls in a turn, including later ones."""
-        if not self._builder.choice.tools:
+        if not self._builder.choice.has_tools:
             return {}
         here = {node.uuid for node, _ in records}
         calls = (call for node, _ in records for call in node.calls)
@@ -332,6 +336,10 @@ class _LogThread:
     def _call(self, asked: CallRequest | None, answer: Answered | None) -> ToolCall:
         call = self._blocks.call(asked, answer)
         call_id = asked.id if asked else answer.id if answer else ""
+        if self._builder.choice.tools == "line":
+            call.input = None
+            if call.result is not None:
+                call.result = ToolResult(text="", is_error=call.result.is_error, at=call.result.at)
         call.subagents = self._builder.subagents_of(call_id, self._depth)
         return call
 

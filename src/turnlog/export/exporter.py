@@ -7,6 +7,7 @@ to a blob are restored. From the log of a day only the session's own lines are e
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Literal, get_args
@@ -15,13 +16,13 @@ from msgspec import Struct
 
 from turnlog.config import load_config
 from turnlog.errors import TurnlogError, UsageError
-from turnlog.export.conversation import Conversation, ConversationOptions, Head, ThreadName
+from turnlog.export.conversation import Conversation, ConversationOptions, Head, ToolDetail
 from turnlog.export.conversation_builder import as_json, read_conversation
 from turnlog.export.masking import Masking
 from turnlog.formats import Home, LogFile, find_everywhere, turnlog_home
 from turnlog.formats.find import in_reading_order
 from turnlog.records.damage import Damage
-from turnlog.redact import gather_known, rules_from
+from turnlog.redact import Pseudonyms, Rules, gather_known, rules_from
 from turnlog.sessions.metadata import last_activity
 from turnlog.sessions.owners import owner_in, share_out
 from turnlog.sessions.session import Session
@@ -74,20 +75,40 @@ def known_lines(sessions: Iterable[Session]) -> Iterator[bytes]:
                         yield line
 
 
+def masking_of(
+    sessions: Iterable[Session],
+    rules: Rules,
+    *,
+    is_redacted: bool,
+    pseudonyms: Pseudonyms | None = None,
+) -> Masking:
+    """Return what masks *sessions*: a secret or name found anywhere in them, everywhere in them."""
+    lines = known_lines(sessions)
+    if pseudonyms is not None:
+        lines = pseudonyms.learning(lines)
+    if is_redacted:
+        rules = gather_known(lines, rules)
+    deque(lines if pseudonyms is not None else (), maxlen=0)  # Learn from the rest.
+    return Masking(is_redacted=is_redacted, rules=rules, pseudonyms=pseudonyms)
+
+
 def exported(
-    session: Session, shape: Shape, choice: ConversationOptions, *, is_redacted: bool = True
+    session: Session,
+    shape: Shape,
+    choice: ConversationOptions,
+    *,
+    is_redacted: bool = True,
+    pseudonyms: Pseudonyms | None = None,
 ) -> str:
-    """Return the whole *session* as text."""
-    threads = get_args(ThreadName)
-    for what, name, known in (("export", shape, SHAPES), ("thread", choice.thread, threads)):
+    """Return the whole *session* as text; names are replaced if there are *pseudonyms*."""
+    details = get_args(ToolDetail)
+    for what, name, known in (("export", shape, SHAPES), ("detail", choice.tools, details)):
         if name not in known:
             raise UsageError(f"no {what} is called {name!r}", hint=f"there are {', '.join(known)}")
     config = load_config(turnlog_home())
     rules, problems = rules_from(config.redact)
     warn_of_settings((*config.problems, *problems))
-    if is_redacted:
-        rules = gather_known(known_lines((session,)), rules)
-    out = Masking(is_redacted=is_redacted, rules=rules)
+    out = masking_of((session,), rules, is_redacted=is_redacted, pseudonyms=pseudonyms)
     return b"".join(pages(shape, read_conversation(session, choice, out))).decode()
 
 

@@ -134,11 +134,11 @@ class Blocks:
         elif meaning is Meaning.NOTICE:
             yield from self._pieces(record.text, record)
         elif isinstance(record, CallRecord):
-            if self._choice.tools:
+            if self._choice.has_tools:
                 call_id, name = record.call_id or record.uuid or "", record.name or "?"
                 yield CallRequest(call_id, name, record.input, record.at, record.cwd)
         elif isinstance(record, ResultRecord):
-            if self._choice.tools:
+            if self._choice.has_tools:
                 yield from self.answers(record)
         elif isinstance(record, User | Assistant) and meaning is not Meaning.CONTEXT:
             yield from self._spoken(record)
@@ -161,6 +161,7 @@ class Blocks:
         out = self._out
         arguments = out.value(asked.input) if asked else None
         cwd = asked.cwd if asked else answer.cwd if answer else None
+        cwd = out.name(cwd) if cwd else None
         result = self._result(answer) if answer else None
         words = call_lines.CallText("no result")
         if result is not None and answer is not None:
@@ -227,10 +228,10 @@ class Blocks:
         answers = {id(answer.block): answer for answer in self.answers(record)}
         for block in record.blocks:
             if isinstance(block, CallBlock):
-                if choice.tools:
+                if choice.has_tools:
                     yield CallRequest(block.id, block.name, block.input, record.at, record.cwd)
             elif isinstance(block, ResultBlock):
-                if choice.tools:
+                if choice.has_tools:
                     yield answers[id(block)]
             elif isinstance(block, ThinkingBlock):
                 if choice.thinking and block.thinking.strip():
@@ -249,7 +250,7 @@ class Blocks:
         elif isinstance(block, DocumentBlock):
             title = self._out.text(block.title) if block.title else ""
             yield Other(kind="document", text=title)
-        elif isinstance(block, UnknownBlock) and self._choice.tools:
+        elif isinstance(block, UnknownBlock) and self._choice.has_tools:
             yield Other(kind=self._out.text(block.type), text=self._json(block.value))
         elif isinstance(block, RedactedThinkingBlock) and self._choice.thinking:
             yield Thinking(text="(the provider keeps this thought to itself)")

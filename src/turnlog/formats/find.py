@@ -149,6 +149,7 @@ def only_one(ids: list[str], text: str) -> str | None:
     raise AmbiguousSession(
         f"{text!r} begins the ids of {len(ids)} sessions: {', '.join(ids[:_SHOWN])}{more}",
         hint="give more characters of the id",
+        about=text,
     )
 
 

@@ -270,7 +270,7 @@ def reach(context: CheckContext) -> list[DoctorFinding]:
         if look.reach.is_poor and not (look.recovery.bridges or look.recovery.relinked)
     ]
     poor.sort(key=lambda look: look.reach.reached - look.reach.said)
-    examples = [context.example(look.log, str(look.reach), "show", "--branches") for look in poor]
+    examples = [context.example(look.log, str(look.reach), "info") for look in poor]
     message = (
         f"A resume reaches less than half of {counted(len(poor), 'session')};"
         " the rest is on other branches"

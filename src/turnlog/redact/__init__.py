@@ -5,6 +5,7 @@
     redact_value(document)         plain JSON about to be written
     find_secrets(text)             what would be masked, and where
     gather_known(lines, rules)     rules that mask a secret of one line in all lines
+    Pseudonyms()                   user and host names replaced by user1, host1 …
 
 A secret of a known shape or next to a telling name is masked however it is escaped (JSON, URLs,
 JSON within JSON), and the text around it stays byte for byte. Masks reveal nothing, are equal for
@@ -20,10 +21,12 @@ from __future__ import annotations
 
 from turnlog.redact.find import Secret, find_secrets
 from turnlog.redact.mask import gather_known, redact, redact_line, redact_named, redact_value
+from turnlog.redact.pseudonyms import Pseudonyms
 from turnlog.redact.user_rules import NO_RULES, Rules, rules_from
 
 __all__ = [
     "NO_RULES",
+    "Pseudonyms",
     "Rules",
     "Secret",
     "find_secrets",

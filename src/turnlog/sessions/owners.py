@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
-from turnlog.errors import TurnlogError
+from turnlog.errors import AmbiguousSession, TurnlogError
 from turnlog.formats import Home, LogFile, Problem, find_everywhere, find_session, read_name
 from turnlog.formats.find import only_one
 from turnlog.formats.walk import UnreadablePlace
@@ -23,8 +23,11 @@ from turnlog.records.annotations import session_of
 from turnlog.records.codec import Envelope
 from turnlog.records.record import Record
 from turnlog.records.record_types import Marker
-from turnlog.sessions.metadata import last_activity
+from turnlog.sessions.metadata import last_activity, read_head_tail
 from turnlog.storage.reader import Placed, read_log, scan_log
+
+if TYPE_CHECKING:
+    from turnlog.errors import SessionChoice
 
 
 class DatedRecord(NamedTuple):
@@ -37,10 +40,44 @@ class DatedRecord(NamedTuple):
 def find_any_session(
     homes: Iterable[Home], text: str, *, problems: list[Problem] | None = None
 ) -> tuple[LogFile, ...]:
-    """Return the logs of the session whose id begins with *text*, in any layout."""
-    return find_session(
-        homes, text, problems=problems, share_out=share_out, active_at=last_activity
-    )
+    """Return the logs of the session whose id begins with *text*, in any layout.
+
+    Raises AmbiguousSession, with the choices, if there are several.
+    """
+    homes = tuple(homes)
+    try:
+        return find_session(
+            homes, text, problems=problems, share_out=share_out, active_at=last_activity
+        )
+    except AmbiguousSession as error:
+        error.choices = tuple(_choices(homes, text))
+        raise
+
+
+def _choices(homes: Iterable[Home], text: str) -> list[SessionChoice]:
+    """Return the sessions whose ids begin with *text*, the most recently active first."""
+    logs: dict[str, LogFile] = {}
+    days: list[LogFile] = []
+    for log in find_everywhere(homes):
+        if log.kind == "day":
+            days.append(log)
+        elif log.kind == "session" and (log.session_id or "").startswith(text):
+            logs.setdefault(log.session_id or "", log)
+    for session_id, shares in share_out(days).items() if days else ():
+        if session_id.startswith(text):
+            logs.setdefault(session_id, shares[-1])
+    found = [_choice(session_id, log) for session_id, log in logs.items()]
+    return sorted(found, key=lambda each: each[1].timestamp() if each[1] else 0, reverse=True)
+
+
+def _choice(session_id: str, log: LogFile) -> SessionChoice:
+    try:
+        summary = read_head_tail(log.path).summary
+    except (TurnlogError, OSError):
+        return session_id, None, None, None
+    if log.kind == "day":  # It has other sessions' titles.
+        return session_id, summary.last_active_at, summary.cwd, None
+    return session_id, summary.last_active_at, summary.cwd, summary.title
 
 
 def read_day(log: LogFile) -> Iterator[DatedRecord]:

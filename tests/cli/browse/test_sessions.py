@@ -111,8 +111,8 @@ def test_show_reads_like_a_conversation(turnlog):
     assert "✗ ModuleNotFoundError" in out
 
 
-def test_the_main_thread_begins_at_the_last_compaction(turnlog):
-    _, out, _ = turnlog("show", "2d3f", "--home", SAMPLES, "--thread", "main")
+def test_the_current_thread_begins_at_the_last_compaction(turnlog):
+    _, out, _ = turnlog("show", "2d3f", "--home", SAMPLES, "--thread", "current")
     assert "Let us design" not in out
     assert "Go on, write it" in out
 
@@ -133,7 +133,6 @@ def test_agents_are_shown_when_asked_for(turnlog):
     ("old", "new"),
     [
         (("show", "f38b", "--agents"), ("show", "f38b", "--subagents")),
-        (("show", "f38b", "--author", "agent"), ("show", "f38b", "--author", "subagent")),
         (("sessions", "--with-agents"), ("sessions", "--with-subagents")),
         (("sessions", "--sort", "agents"), ("sessions", "--sort", "subagents")),
         (("cost", "agent"), ("cost", "subagent")),

@@ -55,7 +55,8 @@ def show(turnlog, tmp_path):
             "show", "7777", "--home", tmp_path / "home", *arguments, **environ
         )
         assert found == code, err
-        return err if code else out
+        is_text = not {"--json", "--raw"} & set(arguments)
+        return err if code else out.split("\n\n", 1)[1] if is_text else out  # Below its header.
 
     return run
 
@@ -94,52 +95,76 @@ def test_a_thread_may_be_named_by_any_record_of_it(show):
 
 def test_a_record_that_is_not_there_is_a_mistake(show):
     assert "hint: " in show("--thread", "zz", records=CONVERSATION, code=2)
-    for option in ("--at", "--ancestors"):
+    for option in ("--at", "--thread"):
         err = show(option, "a", code=2)
         assert "begins the uuids of 3 records" in err
         assert "a1 (assistant)" in err
 
 
-def test_the_context_is_the_newest_summary_and_what_follows(show):
-    out = show("--context", records=COMPACTED)
-    assert out.index("summary of 6 steps") < out.index("All about kites")
-    assert out.index("after the summary") < out.index("Third question")
+def test_the_current_thread_is_the_newest_summary_and_what_follows(show):
+    out = show("--thread", "current", records=COMPACTED)
+    assert out.index("All about kites") < out.index("Third question")
     assert "First question" not in out
+    assert "First question" in show("--thread", "whole")
 
 
-def test_a_context_without_a_summary_is_everything(show):
-    assert "First question" in show("--context", records=CONVERSATION)
+def test_a_current_thread_without_a_summary_is_everything(show):
+    assert "First question" in show("--thread", "current", records=CONVERSATION)
 
 
-def test_the_branches_are_listed_with_where_they_part(show):
-    out = show("--branches", records=BRANCHED)
-    main, _, other, said_there, hint = out.splitlines()
-    assert main.startswith("● a9")
+def test_all_branches_are_shown_with_where_they_part(show):
+    out = show("--thread", "all", records=BRANCHED)
+    order = ["First answer", "Another answer", "branch at a1", "Second question", "make kite"]
+    places = [out.index(words) for words in order]
+    assert places == sorted(places)
+    assert out.count("First question") == 1
+    assert json.loads(show("--thread", "all", "--json"))["view"] == "all"
+
+
+def test_info_lists_the_branches_with_where_they_part(show, turnlog, tmp_path):
+    show(records=BRANCHED)
+    _, out, _ = turnlog("info", "7777", "--home", tmp_path / "home", COLUMNS="120")
+    rows = out.splitlines()
+    (at,) = (at for at, row in enumerate(rows) if row.startswith(" branches"))
+    main, other = rows[at : at + 2]
+    assert main.startswith(" branches  a9")
+    assert "Second question" in other
     assert "main" in main
-    assert "forks at a1, 4 of its own" in other
-    assert "Second question" in said_there
-    assert "--thread UUID" in hint
+    assert "parts at a1, 4 of its own" in other
+    assert "hint: read a branch with turnlog show 77777777 --thread RECORD" in out
+    rows = json.loads(turnlog("info", "7777", "--home", tmp_path / "home", "--json")[1])
+    assert [(row["tip"], row["parting"]) for row in rows["branches"]] == [
+        ("a9", None),
+        ("a3", "a1"),
+    ]
 
 
-def test_what_leads_to_a_record_is_cut_by_depth(show):
-    out = show("--ancestors", "a3", records=BRANCHED)
+def test_the_thread_up_to_a_record_is_what_led_to_it(show):
+    out = show("--thread", "r2", records=BRANCHED)
     assert "First question" in out
-    assert "Another try" not in out
-    out = show("--ancestors", "a3", "--depth", "2")
-    assert "First question" not in out
     assert "Bash make kite → sewn" in out
-    assert "increase --depth to see them" in out
+    assert "Another try" not in out
+    assert "Second answer" not in out
 
 
-def test_a_range_counts_steps_and_says_how_to_go_on(show):
-    out = show("--range", "1:3", records=CONVERSATION)
-    assert "1 earlier step omitted" in out
-    assert "3 later steps omitted; use --range 3:" in out
-    assert "First answer" in out
+def test_turns_are_counted_from_one_as_in_an_export(show, turnlog, tmp_path):
+    out = show("--turns", "2", records=CONVERSATION)
+    assert "2 earlier steps omitted" in out
     assert "Second question" in out
-    assert "First question" not in out
-    assert "make kite" not in out
-    assert "Second answer" in show("--range", "-1:")
+    assert "First" not in out
+    out = show("--turns", ":1")
+    assert "4 later steps omitted" in out
+    assert "First answer" in out
+    assert "Second" not in out
+    assert "First answer" in show("--turns", "1:2")
+    err = show("--turns", "3:", code=2)
+    assert f"session {ID} has no turns 3:" in err
+    assert "hint: it has 2, counted from 1" in err
+    for asked in ("1", "2", "1:2", ":1", "2:"):
+        words = ("7777", "--turns", asked, "--home", tmp_path / "home")
+        exported = turnlog("export", *words)[1]
+        for text in ("First answer", "Second answer"):
+            assert (text in exported) == (text in show("--turns", asked)), asked
 
 
 def test_the_last_of_a_thread_are_counted_exactly(show):
@@ -155,7 +180,7 @@ def test_the_last_records_of_the_log_say_that_there_are_more(show):
     assert show("--last", "0").strip().startswith("──── earlier")
 
 
-def test_info_counts_the_branches_that_are_listed_and_no_parallel_calls(show, turnlog, tmp_path):
+def test_info_counts_branches_and_no_parallel_calls(show, turnlog, tmp_path):
     parallel = (
         said("p", None, "Look twice"),
         answer("c1", "p", "m", call("x", command="ls")),
@@ -165,9 +190,7 @@ def test_info_counts_the_branches_that_are_listed_and_no_parallel_calls(show, tu
         told("z", "r2", "n", "Two kites"),
     )
     for records in (parallel, BRANCHED):
-        listed = json.loads(show("--branches", "--json", records=records))["branches"]
-        _, out, _ = turnlog("info", "7777", "--home", tmp_path / "home", "--json")
-        assert json.loads(out)["branches"] == len(listed)
+        show(records=records)
         _, out, _ = turnlog("info", "7777", "--home", tmp_path / "home")
         assert ("on 2 branches" in out) is (records is BRANCHED)
 
@@ -189,27 +212,39 @@ def test_the_last_that_pass_a_filter_are_the_last_of_those(show):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--last", "2", "--range", "1:2"),
-        ("--ancestors", "a1", "--context"),
-        ("--at", "a1", "--context"),
-        ("--at", "a1", "--ancestors", "a1"),
+        ("--last", "2", "--turns", "1:2"),
+        ("--at", "a1", "--thread", "current"),
+        ("--at", "a1", "--thread", "whole"),
+        ("--at", "a1", "--turns", "1"),
         ("--at", "a1", "--last", "2"),
-        ("--at", "a1", "--depth", "2"),
-        ("--at", "a1", "--around", "-1"),
+        ("--at", "a1", "--context", "-1"),
         ("--at", "@99999999"),
         ("--at", "nobody@0"),
-        ("--around", "2"),
+        ("--context", "2"),
         ("--mark", "kite", "--json"),
-        ("--depth", "2"),
-        ("--branches", "--last", "2"),
         ("--raw", "--json"),
-        ("--range", "7"),
-        ("--range", "4:1"),
-        ("--range", "a:b"),
+        ("--raw", "--tools", "full"),
+        ("--tools", "some"),
+        ("--turns", "4:1"),
+        ("--turns", "a:b"),
+        ("--turns", "-1:"),
+        ("--turns", ":"),
         ("--since", "soon"),
-        ("--author", "nobody"),
         ("--last", "-3"),
-        ("--ancestors", "a1", "--depth", "-1"),
+        *(
+            (f"--{gone}",)
+            for gone in (
+                "ancestors",
+                "depth",
+                "around",
+                "author",
+                "no-system",
+                "no-tools",
+                "branches",
+                "range",
+                "full",
+            )
+        ),
     ],
     ids=" ".join,
 )
@@ -226,7 +261,7 @@ def test_a_session_in_logs_that_days_share_is_shown_over_all_of_them(turnlog, tm
     for day, part in (("2026-03-04", CONVERSATION[:2]), ("2026-03-05", CONVERSATION[2:])):
         own = [each | {"sessionId": ID} for each in part]
         (days / f"{day}.jsonl").write_bytes(log_of(*own, other))
-    for arguments in ((), ("--last", "6"), ("--context",), ("--ancestors", "a3")):
+    for arguments in ((), ("--last", "6"), ("--thread", "current"), ("--thread", "a3")):
         _, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", *arguments)
         assert "First question" in out, arguments
         assert "Second answer" in out
@@ -240,16 +275,14 @@ def test_a_session_in_logs_that_days_share_is_shown_over_all_of_them(turnlog, tm
 
 
 def test_without_tools_only_what_was_said_is_left(show):
-    out = show("--no-tools", records=CONVERSATION)
+    out = show("--tools", "none", records=CONVERSATION)
     assert "make kite" not in out
     assert "Second answer" in out
+    assert not any(row["calls"] for row in json.loads(show("--tools", "none", "--json"))["records"])
 
 
-def test_by_author_and_by_time(show, turnlog, tmp_path):
-    out = show("--author", "human", records=CONVERSATION)
-    assert "Second question" in out
-    assert "answer" not in out
-    out = show("--since", "2026-03-05")
+def test_by_time(show, turnlog, tmp_path):
+    out = show("--since", "2026-03-05", records=CONVERSATION)
     assert "First question" not in out
     assert "Second question" in out
     out = show("--until", "2026-03-05T10:00:00Z")
@@ -257,14 +290,7 @@ def test_by_author_and_by_time(show, turnlog, tmp_path):
     assert "Second question" not in out
     code, out, _ = turnlog("show", "7777", "--home", tmp_path / "home", "--since", "1h")
     assert code == 1
-    assert out.splitlines() == ["Nothing to show.", "hint: leave out --since"]
-
-
-def test_without_the_programs_own_words(show):
-    assert "was summarised" in show(records=COMPACTED)
-    out = show("--no-system")
-    assert "was summarised" not in out
-    assert "All about kites" in out
+    assert out.splitlines()[-2:] == ["Nothing to show.", "hint: leave out --since"]
 
 
 # -- how it looks ---------------------------------------------------------------------------
@@ -353,10 +379,11 @@ def test_a_long_paste_is_cut_with_a_way_to_see_all_of_it(show):
     out = show(records=(said("q", None, paste),))
     assert "line 3" in out
     assert "line 499" not in out
-    assert "… 476 more lines; use --full" in out
-    assert "line 499" in show("--full")
+    assert "… 476 more lines; use --at q\n" in out
+    assert "line 499" in show("--at", "q")
+    assert "line 499" in show("--tools", "full")
     one_line = show(records=(said("q", None, "x" * 50_000),))
-    assert "more characters; use --full" in one_line
+    assert "more characters; use --at q\n" in one_line
     assert len(one_line) < 5_000
 
 
@@ -417,21 +444,28 @@ def test_nothing_in_a_log_steers_the_terminal_or_the_markup(show):
         said("s", "lost" + evil, f"<local-command-stdout>{evil}</local-command-stdout>"),
     )
     places = (("--at", uuid, "--mark", "red") for uuid in ("q", "a", "r", "s"))
-    for arguments in ((), ("--full",), ("--branches",), ("--prompts",), *places):
+    for arguments in ((), ("--tools", "full"), ("--thread", "all"), ("--prompts",), *places):
         out = show(*arguments, records=records)
         assert not {"\x1b", "\x07", "\u202e", "\u2028"} & set(out)
         assert "[red]c[/red]" in out
 
 
-def test_full_keeps_the_lines_of_what_a_command_printed(show):
-    printed = "\n".join(f"line {number} of the notes" for number in range(40))
+@pytest.mark.parametrize("tag", ["local-command-stdout", "bash-stdout", "bash-stderr"])
+def test_what_a_command_printed_keeps_its_lines(show, tag):
+    def of_notes(*arguments, **how):
+        lines = show(*arguments, **how).splitlines()
+        return [line.removeprefix("  ") for line in lines if "of the notes" in line]
+
+    printed = [f"{'  ' * (number % 3)}line {number} of the notes" for number in range(40)]
     records = (
         said("q", None, "<command-name>/release-notes</command-name>"),
-        said("o", "q", f"<local-command-stdout>{printed}</local-command-stdout>"),
+        said("o", "q", f"<{tag}>x\n{chr(10).join(printed)}</{tag}>"),
     )
-    shown = show("--full", records=records).splitlines()
-    assert [line.strip() for line in shown if "of the notes" in line] == printed.splitlines()
-    assert sum("of the notes" in line for line in show(records=records).splitlines()) == 1
+    assert of_notes("--tools", "full", records=records) == printed
+    assert of_notes() == printed[:23]
+    assert "… 17 more lines; use --at o" in show()
+    records = (said("q", None, f"<{tag}>x\n{chr(10).join(printed[:9])}</{tag}>"),)
+    assert of_notes(records=records) == printed[:9]
 
 
 # -- subagents ---------------------------------------------------------------------------------
@@ -456,13 +490,13 @@ WITH_SUBAGENTS = (
 
 def test_what_leads_to_a_record_of_an_agent_is_found_in_its_log(show):
     subagents = [subagent_log("a1"), subagent_log("a2")]
-    out = show("--ancestors", "a2-q", records=WITH_SUBAGENTS, subagents=subagents)
+    out = show("--thread", "a2-q", records=WITH_SUBAGENTS, subagents=subagents)
     assert "in the log of subagent a2 Two" in out
     assert "Task of a2" in out
     assert "of a1" not in out
-    found = json.loads(show("--ancestors", "a2-q", "--json"))
+    found = json.loads(show("--thread", "a2-q", "--json"))
     assert (found["subagent"], [row["uuid"] for row in found["records"]]) == ("a2", ["a2-q"])
-    assert "no record's uuid begins with 'nope'" in show("--ancestors", "nope", code=2)
+    assert "no record's uuid begins with 'nope'" in show("--thread", "nope", code=2)
 
 
 @pytest.mark.parametrize("is_beside", [True, False])
@@ -483,7 +517,7 @@ def test_a_session_without_its_main_log_is_shown_by_its_agents(show, turnlog, tm
     assert "subagent a1" in out
     assert "Task of a1" in out
     assert [each["id"] for each in json.loads(show("--json"))["subagents"]] == ["a1"]
-    assert "Task of a1" in show("--ancestors", "a1-q")
+    assert "Task of a1" in show("--thread", "a1-q")
     assert "Done by a1" in show("--at", "a1-a")
     assert "Task of a1" in show("--at", "@0", "-C", "0")
     for option in ("--raw", "--last=1"):
@@ -529,8 +563,8 @@ def test_an_agent_stands_below_the_call_that_made_it(show):
 def test_agents_of_calls_that_are_not_in_this_part_are_counted(show):
     out = show(
         "--subagents",
-        "--range",
-        "-1:",
+        "--last",
+        "1",
         records=WITH_SUBAGENTS,
         subagents=[subagent_log("a1"), subagent_log("a2")],
     )
@@ -604,12 +638,12 @@ def test_around_a_record_are_its_neighbours_cut_short(show):
     assert (
         before.index("Look") < before.index("Answer") < before.index("Write /tmp/a → Result +500")
     )
-    assert before.count("… 493 more lines; use --full") == 2
+    assert before.count("… 493 more lines; use --at ") == 2
     assert before.count("line 3 of it") == 2  # Of the prompt and of the answer.
     assert "line 9 of it" not in before
     assert "Hmm" not in before
     assert "┃ The end\n" in after
-    assert "line 499 of it" in show("--at", "a2", "--full")
+    assert "line 499 of it" in show("--at", "a2", "--tools", "full")
     assert "Hmm" in show("--at", "a2", "--thinking", "-C9")
 
 
@@ -618,7 +652,7 @@ def test_the_number_of_neighbours_is_chosen(show):
     out = show("--at", "q2", records=records)
     assert "omitted" not in out
     assert "Second answer" in out
-    out = show("--at", "q2", "--around", "1")
+    out = show("--at", "q2", "--context", "1")
     assert "1 earlier step omitted" in out
     assert "First question" not in out
     assert "First answer" in out
@@ -660,10 +694,10 @@ def test_the_neighbours_are_those_of_the_records_own_branch(show):
 
 
 def test_filters_choose_the_neighbours_and_not_the_record(show):
-    out = show("--at", "r2", "--no-tools", records=CONVERSATION)
+    out = show("--at", "r2", "--tools", "none", records=CONVERSATION)
     assert "make kite" not in out
     assert place_of(out)[1] == ["sewn", "flown"]
-    out = show("--at", "r2", "--author", "human")
+    out = show("--at", "r2", "--prompts")
     assert "First question" in out
     assert "answer" not in out
 
@@ -765,15 +799,15 @@ def test_every_word_is_marked_however_many_there_are(show, tmp_path):
     "arguments",
     [
         (),
-        ("--context",),
-        ("--branches",),
+        ("--thread", "current"),
+        ("--thread", "all"),
         ("--last", "3"),
-        ("--range", "1:3"),
-        ("--ancestors", "a3", "--depth", "1"),
+        ("--turns", "1:2"),
+        ("--thread", "a3"),
         ("--at", "a3"),
-        ("--at", "a1-q", "--around", "0"),
+        ("--at", "a1-q", "--context", "0"),
         ("--at", "@0"),
-        ("--subagents", "--thinking", "--no-tools"),
+        ("--subagents", "--thinking", "--tools", "none"),
     ],
     ids=" ".join,
 )
@@ -785,24 +819,18 @@ def test_every_view_is_one_document_that_fits_its_schema(show, arguments):
 
 
 def test_a_document_says_what_the_screen_says(show):
-    document = json.loads(show("--range", "3:5", "--json", records=CONVERSATION))
-    asked, answered = document["records"]
+    document = json.loads(show("--turns", "2", "--json", records=CONVERSATION))
+    _, asked, answered, _ = document["records"]
     assert (asked["number"], asked["author"], asked["meaning"]) == (3, "assistant", "call")
     assert asked["calls"] == [{"id": "c1", "name": "Bash", "input": {"command": "make kite"}}]
     assert answered["results"] == [{"call": "c1", "text": "sewn\nflown", "is_error": False}]
-    assert (document["earlier"], document["next"], document["total"]) == (3, 5, 6)
-    context = json.loads(show("--context", "--json", records=COMPACTED))["context"]
-    assert (context["text"], context["summarised"], context["until"]) == (
-        "All about kites",
-        6,
-        "a3",
-    )
+    assert (document["earlier"], document["next"], document["total"]) == (2, None, 6)
+    document = json.loads(show("--turns", "1", "--json"))
+    assert (document["earlier"], document["next"], document["total"]) == (0, 2, 6)
     gaps = json.loads(show("--json", records=(said("q", None, "A"), said("x", "lost", "B"))))[
         "gaps"
     ]
     assert gaps == [{"record": "x", "named": "lost", "reason": "missing", "bridged_to": "q"}]
-    branches = json.loads(show("--branches", "--json", records=BRANCHED))["branches"]
-    assert [(row["tip"], row["parting"]) for row in branches] == [("a9", None), ("a3", "a1")]
 
 
 def test_what_utf8_cannot_hold_does_not_stop_a_document(show, tmp_path):
@@ -815,7 +843,7 @@ def test_what_utf8_cannot_hold_does_not_stop_a_document(show, tmp_path):
 
 
 def test_raw_prints_the_lines_of_the_view(show):
-    out = show("--raw", "--ancestors", "q2", records=BRANCHED)
+    out = show("--raw", "--thread", "q2", records=BRANCHED)
     assert out.encode() == log_of(*CONVERSATION[:3])
     assert show("--raw", "--at", "q2", "-C0").encode() == log_of(CONVERSATION[2])
     assert show("--raw", "--at", "q2", "-C1").encode() == log_of(*CONVERSATION[1:5])
@@ -825,3 +853,153 @@ def test_the_samples_look_the_same_as_ever(turnlog):
     _, out, _ = turnlog("show", "f38b", "--home", SAMPLES, "--subagents")
     assert out.index("Task Find callers of sunrise") < out.index("subagent a3f09c1")
     assert out.index("subagent a3f09c1") < out.index("It has the same fault")
+
+
+# -- the header, Markdown and whole calls --------------------------------------------------------
+
+
+def test_a_header_says_what_it_is(turnlog):
+    _, out, _ = turnlog("show", "f38b", "--home", SAMPLES, "--last", "1")
+    assert out.splitlines()[:4] == [
+        "Frost alert sent at noon",
+        "f38b2ffc-80a4-4f5a-91c9-bc701e7ea419 · /home/ada/orchard · fix/frost-alert",
+        "2026-10-19 08:14 to 08:19 · sonnet-4-5 · $0.08",
+        "",
+    ]
+    _, place, _ = turnlog("show", "f38b", "--home", SAMPLES, "--at", "320be3f8")
+    assert place.splitlines()[:4] == out.splitlines()[:4]
+
+
+def test_a_long_log_is_not_read_for_the_header_of_its_end(show, monkeypatch):
+    from turnlog.api.sessions import reading
+
+    monkeypatch.setattr(reading, "_QUICK", 10)
+    monkeypatch.setattr(
+        "turnlog.sessions.session.Session.tree",
+        property(lambda _: pytest.fail("all of it was read")),
+    )
+    assert "Second answer" in show("--last", "1", records=CONVERSATION)
+
+
+def test_the_last_steps_begin_with_whole_calls(show):
+    out = show("--last", "2", records=CONVERSATION)
+    assert "  Bash make kite → sewn +1 line" in out.splitlines()
+    assert "Second question" not in out
+    rows = json.loads(show("--last", "2", "--json"))["records"]
+    assert [row["uuid"] for row in rows] == ["r2", "a3"]
+    assert "  Bash make kite → sewn" in show("--last", "2", "--thread", "a3")
+    lost = (replied("r", None, "gone", "flown"), told("a", "r", "m", "Done"))
+    assert "  result of an earlier call → flown" in show(records=lost).splitlines()
+
+
+MARKDOWN = """# Plan
+
+Use **bold**, `code` and [a link](https://kites.net/x).
+The second line.
+
+- one
+- two 字字
+
+| kite | tail |
+|---|---|
+| red | 字 |
+
+```python
+def fly(): return "up"
+```
+
+<b>html</b> &#x202e;evil &amp;
+![pic](http://x.net/p.png)"""
+
+
+def plain(shown):
+    import re
+
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r\n", "\n")
+
+
+def test_markdown_is_rendered_at_a_terminal(show, tmp_path):
+    show(records=(said("q", None, "**typed** as it is"), told("a", "q", "m", MARKDOWN)))
+    for arguments in ((), ("--at", "a")):
+        shown = at_terminal(tmp_path, *arguments)
+        text = plain(shown).replace("┃", " ")
+        assert "**typed** as it is" in text
+        assert "**bold**" not in text
+        assert "\x1b[1mbold\x1b[0m" in shown
+        assert "\x1b[36mcode\x1b[0m" in shown
+        assert "\n  Plan\n" in text
+        assert "a link (https://kites.net/x).\n  The second line." in text
+        assert " • two 字字" in text
+        assert " kite  tail\n" in text
+        assert " red   字\n" in text
+        assert "\x1b]8" not in shown  # No hyperlinks: the address is shown.
+        assert 'def fly(): return "up"' in text
+        assert "\x1b[94;49mdef" in shown
+        assert (
+            "<b>html</b> <right-to-left override>evil &\n  [image: pic (http://x.net/p.png)]"
+            in text
+        )
+        assert "\u202e" not in shown
+    assert MARKDOWN.splitlines()[2] in show()  # A pipe gets the text itself.
+
+
+def test_rendered_markdown_fits_the_terminal(show, tmp_path):
+    from rich.cells import cell_len
+
+    wide = f"# {'字' * 60}\n\n- {'kites ' * 40}\n\n| a | b |\n|-|-|\n| {'字' * 90} | {'x' * 90} |\n"
+    records = (told("a", None, "m", f"{wide}\n```\n{'code ' * 50}\n```\n> {'quote ' * 30}"),)
+    show(records=records)
+    for arguments in ((), ("--at", "a"), ("--tools", "full")):
+        for row in plain(at_terminal(tmp_path, *arguments)).splitlines():
+            assert cell_len(row) <= 80
+            assert row == row.rstrip()
+
+
+def test_words_are_marked_in_rendered_markdown(show, tmp_path):
+    show(records=(told("a", None, "m", "A **red kite** and `kite`\n\n```\nkite = 1\n```"),))
+    shown = at_terminal(tmp_path, "--mark", "kite")
+    assert len([part for part in shown.split("\x1b[") if part.endswith("mkite")]) == 3
+    assert shown.count("33") >= 3
+
+
+def test_calls_in_full_have_inputs_outputs_and_diffs(show, tmp_path):
+    patch = [{"oldStart": 3, "newStart": 3, "lines": [" same", "-old", "+new"]}]
+    edited = replied("r", "a", "c", "The file was updated") | {
+        "toolUseResult": {"structuredPatch": patch}
+    }
+    records = (
+        answer("a", None, "m", call("c", "Edit", file_path="/k/tail.py", old_string="old")),
+        edited,
+        answer("b", "r", "m2", call("d", command="make kite\nmake tail")),
+        replied("s", "b", "d", "sewn\n  flown 字"),
+        answer("e", "s", "m3", call("x", command="false")),
+        replied("t", "e", "x", "it\nbroke", is_error=True),
+        answer("f", "t", "m4", call("y", command="sleep")),
+    )
+    rows = show("--tools", "full", records=records).splitlines()
+    at = rows.index("  Edit /k/tail.py → +1 -1 lines")
+    assert rows[at + 1 : at + 6] == ["    @@ -3 +3 @@", "     same", "    -old", "    +new", ""]
+    at = next(at for at, row in enumerate(rows) if row.startswith("  Bash make kite"))
+    assert rows[at + 1 : at + 8] == [
+        "    command:",
+        "      make kite",
+        "      make tail",
+        "    output:",
+        "      sewn",
+        "        flown 字",
+        "",
+    ]
+    assert rows[-2:] == ["  Bash sleep → no result: interrupted", "    command: sleep"]
+    shown = at_terminal(tmp_path, "--tools", "full")
+    assert "\x1b[32m+new" in shown
+    assert "\x1b[31m-old" in shown
+    assert "\x1b[31mit" in shown
+    assert "+new" not in show()
+
+
+def test_an_edit_is_shown_whole_as_a_diff(show, tmp_path):
+    fields = {"file_path": "/k/tail.py", "old_string": "red\nkite", "new_string": "blue\nkite"}
+    show(records=(answer("a", None, "m", call("c", "Edit", **fields)),))
+    rows = place_of(show("--at", "a"))[1]
+    assert rows == ["file_path: /k/tail.py", "-red", "+blue", " kite"]
+    assert "\x1b[32m+blue" in at_terminal(tmp_path, "--at", "a")

@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -100,7 +101,7 @@ def test_every_format_is_told_by_its_ending_and_masks_secrets(export, tmp_path, 
 def test_markdown_goes_to_the_screen(export):
     assert "> Fix the kite" in export("7777")
     assert "It flies." in export("7777", "--turns", "1")
-    assert "It flies." in export("7777", "--turns", "-2")
+    assert "It flies." in export("7777", "--turns", ":2")
 
 
 @pytest.mark.parametrize("shape", ["md", "json", "jsonl", "csv"])
@@ -112,7 +113,7 @@ def test_a_dash_is_the_screen(export, shape, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("asked", "words"),
-    [("99-100", "has no turns 99-100"), ("2-", "has no turns 2-"), ("2", "has no turn 2")],
+    [("99:100", "has no turns 99:100"), ("2:", "has no turns 2:"), ("2", "has no turn 2")],
 )
 def test_turns_that_are_not_there_are_missed(export, tmp_path, asked, words):
     path = tmp_path / "talk.md"
@@ -233,7 +234,14 @@ def test_a_hostile_session_is_inert_however_it_leaves(turnlog, tmp_path):
         (("7777", "--since", "7d"), "cannot combine SESSION"),
         (("7777", "-o", "missing/deep/out.html"), "no such directory"),
         (("7777", "--turns", "seven"), "invalid range"),
-        (("7777", "--turns", "7-3"), "ends before it starts"),
+        (("7777", "--turns", "7:3"), "ends before it starts"),
+        (("7777", "--turns", "3-7"), "use 3, 3:7, 3: or :7"),
+        (("7777", "--turns", ":"), "invalid range"),
+        (("7777", "--thread", "nobody"), "no record's uuid begins with 'nobody'"),
+        (("7777", "--tools", "some"), "is not one of"),
+        (("7777", "--no-tools"), "unknown option"),
+        (("7777", "--redact"), "unknown option"),
+        (("7777", "--thinking"), "unknown option"),
         (("7777", "--format", "parquet"), "directory"),
         (("7777", "8888"), "need a directory"),
         (("7777", "8888", "-o", "both.md"), "need a directory"),
@@ -420,3 +428,86 @@ def test_two_logs_of_one_agent_are_both_exported(turnlog, home, tmp_path):
     ]
     inner = ("agent-a7.jsonl", "workflow/agent-a7.jsonl")
     assert sorted(map(os.fspath, found)) == [f"{ID}/subagents/{each}" for each in inner]
+
+
+# -- how much of it -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["md", "html", "json"])
+def test_calls_are_left_out_or_take_one_line(export, shape):
+    full, line, none = (
+        export("7777", "--format", shape, "--tools", detail, "--no-redact").replace("\\_", "_")
+        for detail in ("full", "line", "none")
+    )
+    assert [text.count(f"{SECRET} ok") for text in (line, none)] == [1, 0]
+    assert full.count(f"{SECRET} ok") > 1
+    assert "GITHUB_TOKEN" in line
+    assert "GITHUB_TOKEN" not in none
+    assert all("It flies." in text for text in (full, line, none))
+
+
+def test_a_thread_may_be_named_by_a_record(export):
+    out = export("7777", "--thread", "a")
+    assert "Fix the kite" in out
+    assert "It flies." not in out
+
+
+def test_thinking_is_left_out(export, home):
+    log = home / "projects" / "-srv-orchard" / f"{ID}.jsonl"
+    thought = {"type": "thinking", "thinking": "Hm, the tail?", "signature": ""}
+    more = paid("t", "b", 3, thought) | {"sessionId": ID}
+    log.write_text(log.read_text("utf-8") + json.dumps(more) + "\n")
+    assert "Hm, the tail?" in export("7777")
+    assert "Hm, the tail?" not in export("7777", "--no-thinking")
+
+
+# -- what was masked and replaced -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["md", "html", "json", "jsonl", "csv", "parquet"])
+def test_every_export_says_how_many_secrets_it_masked(turnlog, home, tmp_path, ending):
+    own = {"TURNLOG_HOME": str(tmp_path / "own")}
+    for session, said in (("7777", "1 secret masked"), ("8888", "0 secrets masked")):
+        table = ("--table", "calls") if ending == "csv" else ()
+        place = ("-o", tmp_path / f"{session}.{ending}", "--home", home)
+        code, _, err = turnlog("export", session, *table, *place, **own)
+        assert (code, said in err.splitlines()) == (0, True), err
+    _, _, err = turnlog("export", "7777", "--no-redact", "--home", home, **own)
+    assert "secrets not masked (--no-redact)" in err.splitlines()
+
+
+@pytest.mark.parametrize("ending", ["md", "html", "json", "jsonl", "csv", "parquet"])
+def test_names_are_replaced_the_same_in_every_format(turnlog, tmp_path, ending):
+    kite = {"sessionId": ID, "cwd": "/home/ada/kite", "timestamp": "2026-03-04T10:00:00Z"}
+    shown = "C:\\Users\\Grace Hopper\\kite.txt\n-rw-r--r-- 1 ada ada 12 /home/ada/kite/tail"
+    result = {"type": "tool_result", "tool_use_id": "c", "content": shown}
+    records = (
+        said("q", None, "Ada here, Canada is cold.\nada@lamp:~/kite$ ls\nThe lamp, a lamp."),
+        paid("a", "q", 1, call("c", command="scp /home/ada/kite/x eve@mast-7.example.net:")),
+        record("r", "a", message={"role": "user", "content": [result]}),
+        paid("b", "r", 2, {"type": "text", "text": "Copied for ada to mast-7."}),
+    )
+    home = home_of(tmp_path, *(each | kite for each in records))
+    own = {"TURNLOG_HOME": str(tmp_path / "own"), "USER": "ada", "LOGNAME": "ada"}
+    path = tmp_path / f"out.{ending}"
+    to = tmp_path / "tables/" if ending == "csv" else path
+    code, _, err = turnlog(
+        "export", "7777", "--home", home, "--format", ending, "-o", to, "--anonymize", **own
+    )
+    assert code == 0, err
+    if ending == "parquet":
+        tables = [f"{path}/{name}/**/*.parquet" for name in ("messages", "calls", "records")]
+        text = "\n".join(
+            str(duckdb.sql(f"SELECT * EXCLUDE (\"at\") FROM '{t}'").fetchall()) for t in tables
+        )
+    elif ending == "csv":
+        text = "\n".join(file.read_text("utf-8") for file in sorted(to.iterdir()))
+    else:
+        text = path.read_text("utf-8")
+    assert not re.search(r"\bada\b|Grace|Hopper|mast-7|eve@|@lamp", text, re.IGNORECASE)
+    assert "/home/user1/kite" in text
+    assert "Canada is cold" in text
+    assert "The lamp, a lamp." in text
+    assert "Copied for user1 to host2." in text.replace("\\-", "-")
+    assert "0 secrets masked, 5 names replaced" in err
+    assert "notice: eve, lamp are also ordinary words: replaced only in paths and addresses" in err

@@ -29,12 +29,12 @@ def texts(page):
     return "".join(assert_inert(page, SCRIPT).text)
 
 
-@pytest.mark.parametrize("thread", ["main", "whole", "all"])
+@pytest.mark.parametrize("thread", ["current", "whole", "all"])
 def test_evil_words_in_every_field_do_nothing(tmp_path, thread):
     page = page_of(home_of(tmp_path, raw=hostile.log()), thread=thread)
     found = assert_inert(page, SCRIPT)
     text = "".join(found.text)
-    assert text.count(hostile.MARK) > (3 if thread == "main" else 40)
+    assert text.count(hostile.MARK) > (3 if thread == "current" else 40)
     assert all(character not in page for character in "\x1b\u202e\u2066\x00\u2028")
 
 
@@ -113,7 +113,7 @@ def test_an_agent_stands_below_its_call(tmp_path):
     )
     page = page_of(home)
     assert page.index("<b>Task</b>") < page.index("<b>subagent Explore</b>") < page.index("a heron")
-    without = page_of(home, tools=False)
+    without = page_of(home, tools="none")
     assert "a heron" not in without
     assert "Seen it" not in without
 

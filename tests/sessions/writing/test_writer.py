@@ -523,3 +523,23 @@ def test_what_the_builders_build_is_well_formed(store, fields, kind):
     checked = turnlog.validate(session.path, strict=True)
     assert checked.is_valid, checked.findings
     assert kind in checked.types
+
+
+def test_a_response_with_a_call_stops_to_use_it(store, tmp_path, monkeypatch):
+    from claude_agent_sdk import get_session_messages
+
+    ls = build.call("Bash", {"command": "ls"})
+    made = {
+        "tool_use": build.assistant([build.text("I look."), ls], model="m"),
+        "end_turn": build.assistant("Two pears.", model="m"),
+        "max_tokens": build.assistant([ls], model="m", stop_reason="max_tokens"),
+        None: build.assistant([ls], model="m", stop_reason=None),
+    }
+    for expected, fields in made.items():
+        assert fields["message"]["stop_reason"] == expected
+    with store.create(project=tmp_path) as session:
+        session.append(build.user("Look"))
+        session.append_many(made.values())
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(store.root))
+    messages = get_session_messages(session.session_id, directory=str(tmp_path))
+    assert [each.message.get("stop_reason") for each in messages[1:]] == list(made)

@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from msgspec import Struct, field
 
 from turnlog.api.homes import Home, turnlog_home
 from turnlog.errors import NotFound, UsageError
+from turnlog.export.conversation import THREADS, no_such_turns
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import (
     Assistant,
@@ -24,14 +25,12 @@ from turnlog.records.record import (
     ThinkingBlock,
 )
 from turnlog.sessions.reading import filters
-from turnlog.sessions.reading.context import Context, context_of
-from turnlog.sessions.reading.context import SummaryKind as DigestKind
 from turnlog.sessions.reading.filters import EVERYTHING, RecordFilter
-from turnlog.sessions.reading.ranges import ThreadRange, last_of, numbered, range_of
+from turnlog.sessions.reading.ranges import last_of, numbered
 from turnlog.sessions.reading.subagents import Subagent, subagents_by_call
-from turnlog.sessions.reading.threads import branches_of, whole_thread, with_parallel
+from turnlog.sessions.reading.threads import branches_of, whole_thread
 from turnlog.sessions.reading.tree import Gap, GapReason, Lineage, Node, Tree, find_record
-from turnlog.sessions.session import Session, readable_session
+from turnlog.sessions.session import Session, readable_session, turns_of
 from turnlog.sessions.state import Running, is_being_written, recency, running_sessions
 from turnlog.storage.reader import Placed
 from turnlog.storage.tail import read_last
@@ -45,16 +44,17 @@ __all__ = [
     "RecordFilter",
     "Session",
     "SessionDocument",
+    "SessionHeader",
     "SessionSelection",
     "ShowDocument",
     "ShowOptions",
     "Subagent",
-    "branches_document",
     "choose",
     "describe_session",
     "document_of",
     "filters",
     "find_readable",
+    "header_of",
     "is_being_written",
     "locate_record",
     "record_row",
@@ -84,6 +84,21 @@ class QueuedRow(Struct, kw_only=True):
 
     text: str
     at: datetime | None
+
+
+class BranchRow(Struct, kw_only=True):
+    """A branch of the conversation."""
+
+    tip: str
+    at: datetime | None
+    is_main: bool
+    is_subagent: bool
+    steps: int
+    own_steps: int
+    """Prompts, responses and results; and those that are in no earlier branch."""
+    parting: str | None
+    first_said: str | None
+    """The first prompt that is in no earlier branch."""
 
 
 class SessionDocument(Struct, kw_only=True):
@@ -126,8 +141,8 @@ class SessionDocument(Struct, kw_only=True):
     turns: int
     """One for each prompt, on all branches."""
     thread_records: int
-    branches: int
-    """Branches of the conversation, as `turnlog show --branches` lists them."""
+    branches: list[BranchRow]
+    """The branches of the conversation, the main one first."""
     gaps: int
     replaced: int
     """Records replaced by a later one with the same uuid."""
@@ -197,7 +212,7 @@ def describe(
         prompts=found.prompts,
         turns=found.prompts,
         thread_records=len(session.whole_thread),
-        branches=len(branches_of(tree)),
+        branches=branch_rows(session),
         gaps=len(tree.gaps),
         replaced=len(tree.replaced),
         conflicts=len(session.conflicts),
@@ -218,6 +233,48 @@ def describe(
     )
 
 
+class SessionHeader(Struct, kw_only=True):
+    """What a reader of a session sees first."""
+
+    id: str
+    title: str | None
+    project: str | None
+    git_branch: str | None
+    started_at: datetime | None
+    last_active_at: datetime | None
+    models: list[str]
+    cost: str | None
+    """An estimate at API prices, for display; None if unknown or if nothing was used."""
+
+
+_QUICK: Final = 20_000_000
+"""Bytes of a log above which its end is shown without reading all of it for the header."""
+
+
+def header_of(session: Session, *, is_end: bool = False) -> SessionHeader:
+    """Return the header of *session*; if only its end is shown, a long log is not read for it."""
+    cost = None
+    if is_end and not session.format.shares_logs and session.path.stat().st_size > _QUICK:
+        from turnlog.sessions.metadata import read_head_tail
+
+        found = read_head_tail(session.path).summary
+    else:
+        from turnlog.export.conversation_builder import figures_of
+
+        found, figures = session.summary, figures_of(session)
+        cost = figures.cost if figures.messages else None
+    return SessionHeader(
+        id=session.id,
+        title=found.title,
+        project=found.cwd,
+        git_branch=found.git_branch,
+        started_at=found.started_at,
+        last_active_at=found.last_active_at,
+        models=list(found.models),
+        cost=cost,
+    )
+
+
 def _add_carried(found: SessionDocument, homes: Sequence[Home]) -> None:
     """Set what counts for another session, from the index if it knows more.
 
@@ -233,32 +290,33 @@ def _add_carried(found: SessionDocument, homes: Sequence[Home]) -> None:
 
 
 Pair = tuple[Node | None, Record]
+T = TypeVar("T", Node, Record)
 _NOTES: Final = 32
 """About as many notes of the program are at the end of a log."""
 
-ViewName = Literal["whole", "main", "thread", "context", "ancestry", "end", "place"]
+_FAR: Final = 16
+"""How far before the last steps to look for the calls of their results."""
+
+ViewName = Literal["whole", "current", "all", "thread", "end", "place"]
 
 
 class ShowOptions(Struct, frozen=True, kw_only=True):
     """Which part of a session to show."""
 
-    thread: str | None = None
-    """``whole``, ``main``, or the beginning of a record's uuid."""
-    context: bool = False
-    ancestors: str | None = None
-    """The beginning of the uuid of a record, whose ancestors are shown."""
-    depth: int | None = None
+    thread: str = "whole"
+    """``current`` (since the last compaction), ``whole``, ``all`` branches, or the beginning of a
+    record's uuid for the thread up to that record."""
     last: int | None = None
-    span: tuple[int | None, int | None] | None = None
+    turns: tuple[int, int | None] | None = None
+    """The first and the last turn, counted from 1; None as the last means no limit."""
     prompts: bool = False
-    """The prompts of all branches, unless a thread is chosen."""
+    """The prompts of all branches, unless another thread than the whole one is chosen."""
     only: RecordFilter = EVERYTHING
 
     @property
     def wants_the_end(self) -> bool:
         """Only the last steps are wanted, so only the end of the log is read."""
-        chosen = self.thread or self.context or self.ancestors or self.only != EVERYTHING
-        return self.last is not None and not chosen
+        return self.last is not None and self.thread == "whole" and self.only == EVERYTHING
 
 
 class SessionSelection(Struct):
@@ -268,10 +326,11 @@ class SessionSelection(Struct):
     name: ViewName
     nodes: list[Node] | None
     only: RecordFilter
-    kept: list[Node] = field(default_factory=list)
-    """Records from before a context that belong to it."""
-    context: Context | None = None
+    branches: dict[str, str | None] = field(default_factory=dict)
+    """The first records of other branches, and the records where these part from another one."""
     end: list[Record] = field(default_factory=list)
+    asked: list[Record] = field(default_factory=list)
+    """Earlier records with calls that are answered in this part."""
     gaps: dict[str, Gap] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     earlier: int | None = 0
@@ -292,10 +351,6 @@ class SessionSelection(Struct):
         if self.nodes is None:
             return ((None, record) for record in self.end)
         return self.read(self.nodes)
-
-    def kept_pairs(self) -> Iterator[Pair]:
-        """Return the records that a context keeps from before it."""
-        return self.read(self.kept)
 
     def subagent_pairs(self, subagent: Subagent) -> Iterator[Pair]:
         """Return the records of a subagent."""
@@ -323,64 +378,89 @@ def choose(session: Session, options: ShowOptions) -> SessionSelection:
         return _end(session, options.last or 0)
     view = _thread(session, options)
     nodes = view.nodes or []
-    if options.only != EVERYTHING and (options.last is not None or options.span is not None):
+    view.numbers = {node.uuid: number for number, node in numbered(nodes) if number is not None}
+    if options.turns is not None:
+        nodes = _nodes_of_turns(session, nodes, *options.turns)
+    if options.only != EVERYTHING and options.last is not None:
         # Steps are counted after filtering.
         nodes = [node for node, _ in view.read(nodes)]
-    view.numbers = {node.uuid: number for number, node in numbered(nodes) if number is not None}
+        view.numbers = {node.uuid: number for number, node in numbered(nodes) if number is not None}
     view.total = len(view.numbers)
-    part: ThreadRange[Node] | None = None
     if options.last is not None:
-        part = last_of(nodes, options.last)
-    elif options.span is not None:
-        part = range_of(nodes, *options.span)
-    if part is not None:
-        view.nodes = part.items
-        view.earlier, view.next = part.earlier, part.stop if part.later else None
-    shown = {node.uuid for node in view.nodes or ()}
+        last = last_of(nodes, options.last).items
+        view.asked = [record for _, record in view.read(_asked_before(nodes, last))]
+        nodes = last
+    shown = {node.uuid for node in nodes}
+    numbers = [number for uuid, number in view.numbers.items() if uuid in shown]
+    if options.turns is not None or options.last is not None:
+        view.nodes = nodes
+        view.earlier = numbers[0] if numbers else view.total
+        view.next = numbers[-1] + 1 if numbers and numbers[-1] + 1 < view.total else None
     view.gaps = {uuid: gap for uuid, gap in view.gaps.items() if uuid in shown}
     return view
 
 
 def _thread(session: Session, options: ShowOptions) -> SessionSelection:
     """Return the selected thread, before its range is applied."""
-    if options.ancestors is not None:
-        return _ancestry(session, options, options.ancestors)
+    if options.thread not in THREADS:
+        subagent, tree, tip = locate_record(session, options.thread)
+        nodes, gaps = whole_thread(tree, tip), Lineage(tree).gaps
+        return SessionSelection(
+            session, "thread", nodes, options.only, gaps=gaps, subagent=subagent
+        )
     tree = session.tree
     view = SessionSelection(session, "whole", [], options.only, gaps=Lineage(tree).gaps)
-    tip = None
-    if options.thread not in (None, "whole", "main"):
-        tip = find_record(tree, options.thread or "")
-        view.subagent = session.sidechain_subagents.get(tip.uuid) if tip.is_sidechain else None
-    if options.context:
-        view.name, view.context = "context", context_of(tree, session.records, tip)
-        view.nodes = view.context.nodes
-        view.kept = list(view.context.digest.kept) if view.context.digest else []
-    elif tip is not None:
-        view.name, view.nodes = "thread", whole_thread(tree, tip)
-    elif options.thread == "main":
-        view.name, view.nodes = "main", session.thread
-    elif options.prompts and options.thread is None:
+    if options.thread == "current":
+        view.name, view.nodes = "current", session.thread
+    elif options.prompts:
         view.nodes = tree.prompts
     else:
-        view.nodes = session.whole_thread
+        view.nodes = list(session.whole_thread)
+    if options.thread == "all":
+        view.name = "all"
+        for branch in branches_of(tree) if not options.prompts else ():
+            if not branch.is_main and branch.own:
+                parting = branch.parting.uuid if branch.parting else None
+                view.branches[branch.own[0].uuid] = parting
+                view.nodes += branch.own
     return view
 
 
-def _ancestry(session: Session, options: ShowOptions, uuid: str) -> SessionSelection:
-    """Return the ancestors of a record, in its log."""
-    subagent, tree, node = locate_record(session, uuid)
-    lineage = Lineage(tree)
-    up = lineage.ancestry(node, depth=options.depth)
-    gone_over = {gap.node.uuid for gap in up.gaps}
-    return SessionSelection(
-        session,
-        "ancestry",
-        with_parallel(tree, up.nodes),
-        options.only,
-        gaps={uuid: gap for uuid, gap in lineage.gaps.items() if uuid in gone_over},
-        earlier=None if up.is_cut else 0,
-        subagent=subagent,
-    )
+def _nodes_of_turns(
+    session: Session, nodes: list[Node], first: int, last: int | None
+) -> list[Node]:
+    """Return the records of some turns; raise NotFound if there is no such turn."""
+    turns = turns_of(nodes)
+    chosen = turns[max(first, 1) - 1 : last]
+    if not chosen:
+        raise no_such_turns(session.id, first, last, len(turns))
+    return [node for turn in chosen for node in turn.nodes]
+
+
+def _asked_before(items: list[T], last: list[T]) -> list[T]:
+    """Return those of *items* before the *last* that have the calls which these answer."""
+    before = items[: len(items) - len(last)][-_FAR:]
+    missing = {call for item in last for call in _answered(item)}
+    missing -= {call for item in last for call in _called(item)}
+    return [item for item in before if not missing.isdisjoint(_called(item))]
+
+
+def _called(item: Node | Record) -> Iterable[str]:
+    """Return the ids of the calls in a record."""
+    if isinstance(item, Node):
+        return item.calls
+    if isinstance(item, Call):
+        return (item.call_id or "",)
+    return [call.id for call in item.calls] if isinstance(item, Spoken) else ()
+
+
+def _answered(item: Node | Record) -> Iterable[str]:
+    """Return the ids of the calls that a record answers."""
+    if isinstance(item, Node):
+        return item.results
+    if isinstance(item, Result):
+        return (item.call_id or "",)
+    return [result.tool_use_id for result in item.results] if isinstance(item, Spoken) else ()
 
 
 def locate_record(session: Session, text: str) -> tuple[Subagent | None, Tree, Node]:
@@ -421,7 +501,7 @@ def _end(session: Session, last: int) -> SessionSelection:
         if part.earlier or is_all:
             break
         wanted *= 4
-    view.end = part.items
+    view.end, view.asked = part.items, _asked_before(own, part.items)
     view.earlier = 0 if is_all and not part.earlier else None
     return view
 
@@ -476,21 +556,6 @@ class RecordRow(Struct, kw_only=True):
     """The types of other blocks, such as images."""
 
 
-class ContextRow(Struct, kw_only=True):
-    """The summary of the records before a context."""
-
-    kind: DigestKind
-    text: str
-    at: datetime | None
-    record: str | None
-    until: str | None
-    named: str | None
-    messages: int | None
-    summarised: int
-    kept: list[str]
-    lost: list[str]
-
-
 class GapRow(Struct, kw_only=True):
     """A record whose parent is missing or invalid."""
 
@@ -510,26 +575,11 @@ class SubagentShown(Struct, kw_only=True):
     records: list[RecordRow]
 
 
-class BranchRow(Struct, kw_only=True):
-    """A branch of the conversation."""
-
-    tip: str
-    at: datetime | None
-    is_main: bool
-    is_subagent: bool
-    steps: int
-    own_steps: int
-    """Prompts, responses and results; and those that are in no earlier branch."""
-    parting: str | None
-    first_said: str | None
-    """The first prompt that is in no earlier branch."""
-
-
 class ShowDocument(Struct, kw_only=True):
     """What `turnlog show --json` prints."""
 
     session: str
-    view: ViewName | None = None
+    view: ViewName
     subagent: str | None = None
     """The subagent whose log contains the records; null for the main log."""
     records: list[RecordRow] = field(default_factory=list)
@@ -540,24 +590,20 @@ class ShowDocument(Struct, kw_only=True):
     next: int | None = None
     """The number of the next step, or null."""
     total: int | None = None
-    context: ContextRow | None = None
     gaps: list[GapRow] = field(default_factory=list)
     subagents: list[SubagentShown] = field(default_factory=list)
-    branches: list[BranchRow] = field(default_factory=list)
 
 
 def document_of(view: SessionSelection, *, subagents: bool, thinking: bool) -> ShowDocument:
     """Return a selection as it is printed."""
-    kept = list(_rows(view.kept_pairs(), view, thinking=thinking))
     return ShowDocument(
         session=view.session.id,
         view=view.name,
         subagent=view.subagent.id if view.subagent else None,
-        records=[*kept, *_rows(view.pairs(), view, thinking=thinking)],
+        records=list(_rows(view.pairs(), view, thinking=thinking)),
         earlier=view.earlier,
         next=view.next,
         total=view.total,
-        context=_context(view.context),
         gaps=[_gap(gap) for gap in view.gaps.values()],
         subagents=[
             _subagent(view, subagent, thinking=thinking) for subagent in view.session.subagents
@@ -567,8 +613,8 @@ def document_of(view: SessionSelection, *, subagents: bool, thinking: bool) -> S
     )
 
 
-def branches_document(session: Session) -> ShowDocument:
-    """Return the branches of a session as they are printed."""
+def branch_rows(session: Session) -> list[BranchRow]:
+    """Return the branches of a session, the main one first."""
     found = branches_of(session.tree)
     firsts = {branch.tip.uuid: branch.own_prompts[0] for branch in found if branch.own_prompts}
     said = {
@@ -577,7 +623,7 @@ def branches_document(session: Session) -> ShowDocument:
         if isinstance(record, Spoken)
     }
     tips = {node.uuid: record.at for node, record in session.records([each.tip for each in found])}
-    rows = [
+    return [
         BranchRow(
             tip=branch.tip.uuid,
             at=tips.get(branch.tip.uuid),
@@ -590,7 +636,6 @@ def branches_document(session: Session) -> ShowDocument:
         )
         for branch in found
     ]
-    return ShowDocument(session=session.id, branches=rows, total=len(rows))
 
 
 def _said(node: Node | None, texts: dict[str, str]) -> str | None:
@@ -659,24 +704,6 @@ def _tools(record: Record) -> tuple[list[CallRow], list[ResultRow], list[str]]:
 
 def _type_of(block: Any) -> str:
     return str(getattr(block, "type", None) or block.__struct_config__.tag)
-
-
-def _context(found: Context | None) -> ContextRow | None:
-    digest = found.digest if found else None
-    if found is None or digest is None:
-        return None
-    return ContextRow(
-        kind=digest.kind,
-        text=utf8_safe(digest.text),
-        at=digest.at,
-        record=digest.node.uuid if digest.node else None,
-        until=digest.until.uuid if digest.until else None,
-        named=digest.named,
-        messages=digest.messages,
-        summarised=found.summarised,
-        kept=[node.uuid for node in digest.kept],
-        lost=list(digest.lost),
-    )
 
 
 def _gap(gap: Gap) -> GapRow:

@@ -20,9 +20,10 @@ from turnlog.cli.terminal.console import (
     when,
 )
 from turnlog.pricing.money import shown
+from turnlog.text import one_line
 
 if TYPE_CHECKING:
-    from turnlog.api.sessions.reading import QueuedRow, SessionDocument
+    from turnlog.api.sessions.reading import BranchRow, QueuedRow, SessionDocument
 
 
 @click.command(
@@ -63,8 +64,8 @@ def _show(session: SessionDocument) -> None:
         f"{model} ({counted(count, 'record')})" for model, count in session.models.items()
     )
     tree = f"{session.turns:,}"
-    if session.branches > 1:
-        tree += f", on {counted(session.branches, 'branch', 'branches')}"
+    if len(session.branches) > 1:
+        tree += f", on {counted(len(session.branches), 'branch', 'branches')}"
     if session.gaps:
         tree += f", {counted(session.gaps, 'parent')} missing and bridged"
     rows = [
@@ -89,12 +90,31 @@ def _show(session: SessionDocument) -> None:
     for name, value in rows:
         if value:
             show_value(out, name, safe(value))
+    if len(session.branches) > 1:
+        for number, branch in enumerate(session.branches):
+            show_value(out, "" if number else "branches", _branch(branch))
     for subagent in session.subagents:
         what = subagent.description or subagent.kind or ""
         how = f"matched by {subagent.found_by}" if subagent.found_by else "its call is unknown"
         show_value(out, "subagent", f"{safe(subagent.id)}  {safe(what)} [dim]({how})[/]")
     for log in session.logs:
         out.print(f" [bold]{'log':<10}[/]{short_path(log)}", soft_wrap=True)
+    if len(session.branches) > 1:
+        shown_id = safe(session.id[:8])
+        out.print(f"[dim]hint: read a branch with turnlog show {shown_id} --thread RECORD[/]")
+
+
+def _branch(row: BranchRow) -> str:
+    """Return the last record of a branch, where it parts from another one, and its first prompt."""
+    from turnlog.export.record_blocks import unwrap
+
+    what = "[green]main[/]" if row.is_main else "[magenta]subagent[/]" if row.is_subagent else ""
+    parting = f"parts at [bold]{safe(row.parting[:8])}[/]" if row.parting is not None else ""
+    own = f"{row.own_steps:,} of its own" if parting else ""
+    facts = (when(row.at), what, counted(row.steps, "step"), parting, own)
+    line = f"[bold]{safe(row.tip[:8])}[/]  {', '.join(filter(None, facts))}"
+    typed = " ".join(piece.text for piece in unwrap(row.first_said or ""))
+    return f"{line}  [dim]{safe(one_line(typed, 60))}[/]" if typed else line
 
 
 def _records(session: SessionDocument) -> str:

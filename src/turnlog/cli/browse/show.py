@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from turnlog.cli.options import home_option, json_option, show_json, since_option, until_option
-from turnlog.cli.terminal.console import console, counted, safe, when
+from turnlog.cli.options import (
+    home_option,
+    json_option,
+    show_json,
+    since_option,
+    thread_option,
+    tools_option,
+    turns_option,
+    until_option,
+)
+from turnlog.cli.terminal.console import console, counted, safe, short_path, titled, when
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from turnlog.api.homes import Home
     from turnlog.api.sessions.reading import (
-        BranchRow,
         RecordFilter,
         Session,
+        SessionHeader,
         SessionSelection,
         ShowOptions,
         Subagent,
@@ -26,130 +37,77 @@ if TYPE_CHECKING:
 
 # Filter options, and the names of their values.
 _FILTERS: Final = {
-    "range": "span",
+    "turns": "turns",
     "prompts": "prompts",
-    "no-tools": "no_tools",
-    "no-system": "no_system",
-    "author": "authors",
     "type": "types",
     "since": "since",
     "until": "until",
 }
 # Options whose values have other names.
-_NAMES: Final = {
-    "span": "range",
-    "as_json": "json",
-    "authors": "author",
-    "types": "type",
-    "words": "mark",
-}
-_AUTHORS: Final = ("human", "assistant", "tool", "subagent", "caller", "program")
-
-
-def _span(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> tuple[int | None, int | None] | None:
-    """Parse A:B like a slice."""
-    if value is None:
-        return None
-    first, colon, stop = value.partition(":")
-    try:
-        span = int(first) if first else None, int(stop) if stop else None
-    except ValueError:
-        colon = ""
-    if colon:
-        if 0 <= (span[1] or 0) < (span[0] or 0):
-            raise click.BadParameter(f"{value!r} ends before it starts")
-        return span
-    raise click.BadParameter(f"invalid range {value!r}: use 0:20, 40: or -20:")
+_NAMES: Final = {"as_json": "json", "types": "type", "words": "mark"}
 
 
 @click.command(
     name="show",
     epilog="""\b
 Examples:
-  turnlog show latest              the most recently active session
-  turnlog show 5f0c --last 20      the last 20 steps, fast even for long logs
-  turnlog show 5f0c --thread main  since the last compaction
-  turnlog show 5f0c --at 9b2e      one record in full, and what is around it
-  turnlog show 5f0c --context      what the agent would see on resume
-  turnlog show 5f0c --branches     where the conversation was rewound
-  turnlog show 5f0c --thread 9b2e  the thread up to the record 9b2e…
-  turnlog show 5f0c --range 40:60  a range of steps
-  turnlog show 5f0c --no-tools     prompts and answers only
-  turnlog show 5f0c --raw          the lines of the log""",
+  turnlog show latest                 the most recently active session
+  turnlog show 5f0c --last 20         the last 20 steps, fast even for long logs
+  turnlog show 5f0c --turns 3:5       turns 3 to 5
+  turnlog show 5f0c --thread current  since the last compaction
+  turnlog show 5f0c --at 9b2e         one record in full, and what is around it
+  turnlog show 5f0c --tools full      inputs, outputs and diffs of all calls
+  turnlog show 5f0c --tools none      prompts and answers only
+  turnlog show 5f0c --raw             the lines of the log""",
 )
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
 @click.option("--last", type=int, metavar="N", help="Only the last N steps, in log order.")
-@click.option("--range", "span", metavar="A:B", callback=_span, help="Only steps A up to B.")
-@click.option(
-    "--thread",
-    metavar="whole|main|UUID",
-    help="The whole thread, since the last compaction, or up to a record.  [default: whole]",
-)
-@click.option("--context", is_flag=True, help="The last summary and what follows.")
-@click.option("--branches", is_flag=True, help="List the branches of the conversation.")
+@turns_option
+@thread_option
 @click.option("--at", metavar="RECORD", help="One record in full, and its neighbours.")
 @click.option(
     "-C",
-    "--around",
+    "--context",
+    "around",
     type=click.IntRange(0),
     metavar="N",
     help="With --at: how many neighbours on each side.  [default: 3]",
 )
-@click.option("--ancestors", metavar="UUID", help="Only the ancestors of this record.")
-@click.option(
-    "--depth", type=click.IntRange(0), metavar="N", help="With --ancestors: at most N of them."
-)
-@click.option("--mark", "words", metavar="WORDS", help="Highlight words, as in a search query.")
+@tools_option("line")
+@click.option("--thinking", is_flag=True, help="Show the model's thinking.")
+@click.option("--subagents", is_flag=True, help="Show subagents below their calls.")
 @click.option("--prompts", is_flag=True, help="Only typed prompts, of all branches.")
-@click.option("--no-tools", is_flag=True, help="Hide calls and results.")
-@click.option("--no-system", is_flag=True, help="Hide records written by the agent program.")
-@click.option(
-    "--author",
-    "authors",
-    multiple=True,
-    type=click.Choice(_AUTHORS),
-    help="Only records by this author.",
-)
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only records of this type.")
 @since_option
 @until_option
-@click.option("--subagents", is_flag=True, help="Show subagents below their calls.")
-@click.option("--thinking", is_flag=True, help="Show the model's thinking.")
-@click.option("--full", is_flag=True, help="Do not shorten pastes and summaries.")
+@click.option("--mark", "words", metavar="WORDS", help="Highlight words, as in a search query.")
 @click.option("--raw", is_flag=True, help="Print the lines of the log.")
-def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
+@click.pass_context
+def command(context: click.Context, /, name: str, homes: tuple[str, ...], **options: Any) -> int:
     """Show a session: prompts, answers, and one line for each call.
 
-    A step is a prompt, an answer with its calls, or a result. SESSION and UUID are the start of an
-    id; SESSION may be "latest". RECORD is the start of a uuid, an offset in the log such as @1024,
-    or SUBAGENT@1024 in the log of a subagent.
+    A step is a prompt, an answer with its calls, or a result; a turn is a prompt and everything up
+    to the next one. SESSION is the start of an id, or "latest". RECORD is the start of a uuid; for
+    --at also an offset in the log such as @1024, or SUBAGENT@1024 in the log of a subagent.
+    turnlog info lists branches.
     """
-    _check(options)
+    _check(context, options)
     from turnlog.api.homes import all_homes
-    from turnlog.api.sessions.reading import branches_document, choose, document_of, find_readable
+    from turnlog.api.sessions.reading import choose, document_of, find_readable
 
     places = all_homes(homes)
     session = find_readable(places, name)
     if not session.main_logs:
         if options["raw"]:
             session.path  # noqa: B018 - Raises: there are only subagents.
-        options["subagents"] = options["ancestors"] is None and options["at"] is None
-    if options["branches"]:
-        document = branches_document(session)
-        if options["as_json"]:
-            show_json(document)
-        else:
-            _show_branches(document.branches, session.id)
-        return 0 if document.branches else 1
+        options["subagents"] = options["at"] is None and options["thread"] == "whole"
     if options["at"] is not None:
         return _show_place(session, places, options)
     view = choose(session, _show_options(options))
     if options["raw"]:
-        for _, record in chain(view.kept_pairs(), view.pairs()):
+        for _, record in view.pairs():
             sys.stdout.buffer.write(record.raw + b"\n")
     elif options["as_json"]:
         show_json(document_of(view, subagents=options["subagents"], thinking=options["thinking"]))
@@ -158,55 +116,71 @@ def command(name: str, homes: tuple[str, ...], **options: Any) -> int:
     return 0
 
 
-def _check(options: dict[str, Any]) -> None:
+def _check(context: click.Context, options: dict[str, Any]) -> None:
     """Reject options that contradict each other."""
-    given = {key for key, value in options.items() if value not in (None, False, ())}
+    source = click.core.ParameterSource.COMMANDLINE
+    given = {key for key in options if context.get_parameter_source(key) is source}
     for one, *others in (
-        ("at", "ancestors", "thread", "context", "last", "span", "subagents"),
-        ("ancestors", "thread", "context"),
-        ("last", "span"),
-        ("raw", "as_json", "words"),
+        ("at", "thread", "last", "turns", "subagents"),
+        ("last", "turns"),
+        ("raw", "as_json", "words", "tools"),
         ("as_json", "words"),
-        ("branches", *(key for key in options if key not in ("branches", "as_json"))),
     ):
         clash = given & set(others)
         if one in given and clash:
-            first, other = (_NAMES.get(key, key).replace("_", "-") for key in (one, min(clash)))
+            first, other = (_NAMES.get(key, key) for key in (one, min(clash)))
             raise click.UsageError(f"--{first} and --{other} are mutually exclusive")
-    if "depth" in given and "ancestors" not in given:
-        raise click.UsageError("--depth needs --ancestors")
     if "around" in given and "at" not in given:
-        raise click.UsageError("--around needs --at")
+        raise click.UsageError("--context needs --at")
 
 
 def _show_options(options: dict[str, Any]) -> ShowOptions:
     from turnlog.api.sessions.reading import ShowOptions
 
-    names = ("thread", "context", "ancestors", "depth", "last", "span", "prompts")
+    names = ("thread", "last", "turns", "prompts")
     return ShowOptions(**{name: options[name] for name in names}, only=_filter(options))
 
 
 def _filter(options: dict[str, Any]) -> RecordFilter:
     from turnlog.api.sessions.reading import filters
-    from turnlog.records.meaning import Author
 
     only = filters.EVERYTHING
     if options["types"]:
         only &= filters.of_type(*options["types"])
-    if options["authors"]:
-        only &= filters.by_author(*map(Author, options["authors"]))
     if options["prompts"]:
         only &= filters.only_prompts()
-    if options["no_tools"]:
+    if options["tools"] == "none":
         only &= filters.without_tools()
-    if options["no_system"]:
-        only &= filters.without_system()
     return only & filters.between(options["since"], options["until"])
+
+
+def _show_header(out: Console, header: SessionHeader) -> None:
+    """Print the title of a session, where and when it was, and what it cost."""
+    from turnlog.api.arguments import short_model
+
+    out.print(f"[bold]{titled(header.title)}[/]")
+    project = short_path(header.project) if header.project else ""
+    models = ", ".join(safe(short_model(model)) for model in header.models)
+    for facts in (
+        (safe(header.id), project, safe(header.git_branch or "")),
+        (_period(header), models, header.cost or ""),
+    ):
+        if any(facts):
+            out.print(f"[dim]{' · '.join(filter(None, facts))}[/]")
+    out.print()
+
+
+def _period(header: SessionHeader) -> str:
+    """Return when the session began and ended; the day once if it is the same."""
+    begin, end = when(header.started_at), when(header.last_active_at)
+    if not begin or not end or begin == end:
+        return begin or end
+    return f"{begin} to {end.split()[1] if begin.split()[0] == end.split()[0] else end}"
 
 
 def _show_place(session: Session, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
     from turnlog.api.sessions.place import AROUND, document_of, find_place
-    from turnlog.api.sessions.reading import is_being_written
+    from turnlog.api.sessions.reading import header_of, is_being_written
 
     around = AROUND if options["around"] is None else options["around"]
     place = find_place(
@@ -225,10 +199,12 @@ def _show_place(session: Session, homes: tuple[Home, ...], options: dict[str, An
         return 0
     from turnlog.cli.views.place import PlaceTranscript
 
+    out = console()
+    _show_header(out, header_of(session))
     shown = PlaceTranscript(
-        console(),
+        out,
         thinking=place.thinking,
-        full=options["full"],
+        tools=options["tools"],
         gaps=place.gaps,
         is_cut=place.later > 0,
         is_live=lambda: (
@@ -258,16 +234,18 @@ def _name_subagent(shown: Transcript, subagent: Subagent | None) -> None:
 
 
 def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, Any]) -> int:
-    from turnlog.api.sessions.reading import is_being_written, subagents_by_call
+    from turnlog.api.sessions.reading import header_of, is_being_written, subagents_by_call
     from turnlog.cli.views.session import Transcript
 
     out, session = console(), view.session
+    _show_header(out, header_of(session, is_end=view.name == "end"))
     subagents = session.subagents if options["subagents"] else ()
     shown = Transcript(
         out,
         thinking=options["thinking"],
-        full=options["full"],
+        tools=options["tools"],
         gaps=view.gaps,
+        branches=view.branches,
         subagents=subagents_by_call(subagents),
         read_subagent=view.subagent_pairs,
         is_cut=view.next is not None,
@@ -290,30 +268,15 @@ def _show(view: SessionSelection, homes: tuple[Home, ...], options: dict[str, An
 
 
 def _show_view(shown: Transcript, view: SessionSelection) -> Iterator[None]:
-    from turnlog.records.dates import instant
-
     _name_subagent(shown, view.subagent)
-    digest = view.context.digest if view.context else None
-    if digest is not None and view.context is not None:
-        if digest.kept_come_first:
-            yield from shown.show(view.kept_pairs())
-        until = f" until {when(instant(digest.until.timestamp))}" if digest.until else ""
-        count = counted(view.context.summarised, "step")
-        shown.rule(f"summary of {count}{until}")
-        shown.prose(digest.text.strip() or "(text lost)", "italic", cut=True)
-        if view.kept and not digest.kept_come_first:
-            shown.rule(f"{counted(len(view.kept), 'earlier record')} kept")
-            yield from shown.show(view.kept_pairs())
-        shown.rule("after the summary")
     if view.earlier is None:
-        option = "--depth" if view.name == "ancestry" else "--last"
-        shown.rule(f"earlier steps omitted; increase {option} to see them")
+        shown.rule("earlier steps omitted; increase --last to see them")
     elif view.earlier:
         shown.rule(f"{counted(view.earlier, 'earlier step')} omitted")
+    shown.expect_results(view.asked)
     yield from shown.show(view.pairs())
     if view.next is not None and view.total is not None:
-        left = counted(view.total - view.next, "later step")
-        shown.rule(f"{left} omitted; use --range {view.next}:")
+        shown.rule(f"{counted(view.total - view.next, 'later step')} omitted")
         yield
 
 
@@ -335,26 +298,3 @@ def _show_others(
         shown.subagent(subagent)
         yield
     yield
-
-
-def _show_branches(rows: list[BranchRow], session_id: str) -> None:
-    from turnlog.export.record_blocks import unwrap
-
-    out = console()
-    if not rows:
-        out.print("No branches: the session is empty.")
-        return
-    for row in rows:
-        mark = "[green]●[/]" if row.is_main else "[magenta]○[/]" if row.is_subagent else "○"
-        what = "[green]main[/]" if row.is_main else ""
-        what = "[magenta]subagent[/]" if row.is_subagent and not what else what
-        count = counted(row.steps, "step")
-        if row.parting is not None:
-            what += f"forks at [bold]{safe(row.parting[:8])}[/], {row.own_steps:,} of its own"
-        out.print(f"{mark} [bold]{safe(row.tip[:8])}[/] [dim]{when(row.at)}[/]  {count}  {what}")
-        if row.first_said:
-            typed = (piece.text for piece in unwrap(row.first_said))
-            line = " ".join(" ".join(typed).split())
-            out.print(f"  {safe(line)}", overflow="ellipsis", no_wrap=True, soft_wrap=False)
-    if len(rows) > 1:
-        out.print(f"[dim]hint: show one with turnlog show {safe(session_id[:8])} --thread UUID[/]")

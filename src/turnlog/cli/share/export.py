@@ -24,6 +24,7 @@ from turnlog.api.arguments import Period
 from turnlog.api.export import (
     Session,
     failure,
+    pseudonyms_here,
     session_ids,
     sessions_of,
     subagent_logs_of,
@@ -38,6 +39,9 @@ from turnlog.cli.options import (
     period_options,
     print_unread,
     redaction_rules,
+    thread_option,
+    tools_option,
+    turns_option,
 )
 from turnlog.cli.terminal.console import bar, counted, size
 from turnlog.cli.terminal.empty_results import hint_for
@@ -50,14 +54,14 @@ from turnlog.export.exporter import (
     contents_markdown,
     contents_page,
     gather,
-    known_lines,
     log_lines,
+    masking_of,
     newest_first,
     pages,
     session_lines,
 )
 from turnlog.export.masking import Masking
-from turnlog.redact import Rules, Secret, gather_known
+from turnlog.redact import Rules, Secret
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -72,29 +76,14 @@ _SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {
 _TABLES: Final = ("csv", "parquet")
 
 
-def _turns(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> tuple[int, int | None] | None:
-    """Parse 3, 3-7, 3- or -7."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"(\d*)(-?)(\d*)", value.strip())
-    if not found or not (found[1] or found[3]):
-        raise click.BadParameter(f"invalid range {value!r}: use 3, 3-7, 3- or -7")
-    first = int(found[1] or 0)
-    last = int(found[3]) if found[3] else None if found[2] else first
-    if last is not None and last < first:
-        raise click.BadParameter(f"{value!r} ends before it starts")
-    return first, last
-
-
 @click.command(
     name="export",
     epilog="""\b
 Examples:
   turnlog export latest -o session.html    write a web page
   turnlog export 5f0c                      print Markdown
-  turnlog export 5f0c --turns 3-7 --no-tools -o talk.md
+  turnlog export 5f0c --turns 3:7 --tools none -o talk.md
+  turnlog export 5f0c --anonymize --no-thinking -o share.html
   turnlog export --project . --since 7d -o week/
   turnlog export --since 30d -o usage.csv  write usage per response
   turnlog export --since 30d --table calls -o calls.csv
@@ -118,16 +107,10 @@ Examples:
     type=click.Choice(FORMATS),
     help="Output format.  [default: from the suffix of PATH; html for a directory, else md]",
 )
-@click.option(
-    "--thread",
-    type=click.Choice(("main", "whole", "all")),
-    default="whole",
-    show_default=True,
-    help="Records since the last compaction, the whole thread, or all branches.",
-)
-@click.option("--turns", metavar="A-B", callback=_turns, help="Only turns A to B, starting at 1.")
-@click.option("--no-tools", is_flag=True, help="Leave out tool calls, results and subagents.")
-@click.option("--thinking/--no-thinking", default=True, show_default=True, help="Include thinking.")
+@thread_option
+@turns_option
+@tools_option("full")
+@click.option("--no-thinking", is_flag=True, help="Leave out the model's thinking.")
 @click.option("--no-images", is_flag=True, help="Replace images with placeholders.")
 @click.option(
     "--table",
@@ -137,19 +120,16 @@ Examples:
     help="Table to write as CSV; Parquet contains all of them.",
 )
 @click.option(
-    "--redact/--no-redact",
-    "is_redacted",
-    default=True,
-    show_default=True,
-    help="Mask keys, tokens and passwords.",
+    "--anonymize", is_flag=True, help="Replace home directories, user names and host names."
 )
+@click.option("--no-redact", is_flag=True, help="Do not mask keys, tokens and passwords.")
 @force_option
 def command(names: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
     """Write sessions as Markdown, web pages, JSON, raw JSONL, or tables.
 
-    SESSION is the beginning of a session ID, or "latest"; or select sessions with --project and
-    --since. Secrets are masked unless --no-redact is given. Web pages are self-contained and load
-    nothing. Without -o, the output goes to stdout.
+    SESSION is the start of a session id, or "latest"; or select sessions with --project and
+    --since. RECORD is the start of a record's uuid. Secrets are masked unless --no-redact is
+    given. Web pages are self-contained and load nothing. Without -o, the output goes to stdout.
     """
     period = Period(since=options["since"], until=options["until"], project=options["project"])
     has_period = any(value is not None for value in (period.since, period.until, period.project))
@@ -168,12 +148,13 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
         options=ConversationOptions(
             thread=options["thread"],
             turns=options["turns"],
-            tools=not options["no_tools"],
-            thinking=options["thinking"],
+            tools=options["tools"],
+            thinking=not options["no_thinking"],
             images=not options["no_images"],
         ),
         table=options["table"],
-        is_redacted=options["is_redacted"],
+        is_redacted=not options["no_redact"],
+        is_anonymous=options["anonymize"],
         rules=redaction_rules(),
         force=options["force"],
     )
@@ -227,6 +208,7 @@ class Export(Struct, kw_only=True, dict=True):
     options: ConversationOptions
     table: TableName
     is_redacted: bool
+    is_anonymous: bool
     rules: Rules
     force: bool
 
@@ -245,20 +227,33 @@ class Export(Struct, kw_only=True, dict=True):
             self._write_one(Session.find(self.homes, self.ids[0]))
             self._gather_secrets(self.ids[0])
         self._note_secrets()
-        if self.out.masked:
-            texts = counted(self.out.masked, "text")
-            click.echo(f"masked secrets in {texts}; use --no-redact to keep them", err=True)
+        self._report_masked()
         print_unread(self.unread, "exported")
         return 1 if self.unread else 0
 
     @cached_property
     def out(self) -> Masking:
         has_texts = self.shape != "csv" or self.table != "messages"
-        rules = self.rules
-        if self.is_redacted and has_texts:
-            # A secret found anywhere in these sessions is masked everywhere in them.
-            rules = gather_known(known_lines(gather(self.homes, self.ids)), rules)
-        return Masking(is_redacted=self.is_redacted, rules=rules)
+        names = pseudonyms_here() if self.is_anonymous else None
+        sessions = gather(self.homes, self.ids) if has_texts or names else ()
+        return masking_of(sessions, self.rules, is_redacted=self.is_redacted, pseudonyms=names)
+
+    def _report_masked(self) -> None:
+        """Print how many secrets were masked and names replaced, also if there were none."""
+        masked = f"{counted(len(self.out.masked), 'secret')} masked"
+        if not self.is_redacted:
+            masked = "secrets not masked (--no-redact)"
+        names = self.out.pseudonyms
+        if names is None:
+            click.echo(masked, err=True)
+            return
+        click.echo(f"{masked}, {counted(names.count, 'name')} replaced", err=True)
+        if words := names.only_in_context:
+            also = "is also an ordinary word" if len(words) == 1 else "are also ordinary words"
+            click.echo(
+                f"notice: {inert(', '.join(words))} {also}: replaced only in paths and addresses",
+                err=True,
+            )
 
     def _gather_secrets(self, session_id: str) -> None:
         """Remember the secrets that were exported unmasked with a session."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +10,9 @@ from rich.style import Style
 from rich.text import Text
 
 from turnlog.cli.terminal.console import counted, when
-from turnlog.cli.views.session import Transcript, harmless
+from turnlog.cli.views.session import Transcript, harmless, json_text
+from turnlog.export import diffs
+from turnlog.export.conversation import Hunk, ToolCall
 from turnlog.export.record_blocks import CallRequest, without_colors
 from turnlog.records.call_lines import call_text
 from turnlog.records.record import (
@@ -33,10 +34,12 @@ from turnlog.records.record import (
 from turnlog.text import inert_line, utf8_safe
 
 if TYPE_CHECKING:
+    from rich.markdown import Markdown
+
     from turnlog.api.sessions.place import Place
 
 _BAR: Final = Segment("┃", Style(color="yellow", bold=True))
-_ONE_LINE: Final = 200
+_EDITED: Final = ("old_string", "new_string", "edits")
 
 
 class PlaceTranscript(Transcript):
@@ -67,10 +70,6 @@ class PlaceTranscript(Transcript):
             self.rule(f"{counted(place.later, 'later step')} omitted{more}")
             yield
 
-    def _calls_of(self, *records: Record) -> dict[str, CallRequest]:
-        blocks = (block for record in records for block in self._blocks.of(record))
-        return {block.id: block for block in blocks if isinstance(block, CallRequest)}
-
     def _head(self, place: Place, asked: dict[str, CallRequest]) -> None:
         """Print when the record was written, what it is, and its name."""
         record = place.record
@@ -94,7 +93,7 @@ class PlaceTranscript(Transcript):
     def _whole(self, place: Place, asked: dict[str, CallRequest]) -> None:
         record = place.record
         if isinstance(record, Call):
-            self._call_whole(record.input)
+            self._call_whole(record.input, record.name or "?")
         elif isinstance(record, Result):
             content = record.content if isinstance(record.content, str | dict) else record.text
             result = ResultBlock(record.call_id or "", content, record.is_error)
@@ -102,21 +101,24 @@ class PlaceTranscript(Transcript):
         elif isinstance(record, User | Assistant):
             for block in record.blocks:
                 if isinstance(block, CallBlock):
-                    self._call_whole(block.input, block.name if len(record.blocks) > 1 else None)
+                    is_named = len(record.blocks) > 1
+                    self._call_whole(block.input, block.name, is_named=is_named)
                 else:
                     self._block(block, record, asked)
         else:
             for _, text in place.texts:
                 self.prose(text)
         if not self._before:  # It has no text.
-            self._wide(_json(record.fields))
+            self._wide(json_text(record.fields))
 
     def _block(self, block: Any, record: Record, asked: dict[str, CallRequest]) -> None:
         match block:
             case TextBlock(text=text) if text.strip():
-                self.prose(text.strip("\n"), "bold" if isinstance(record, User) else "")
+                is_prompt = isinstance(record, User)
+                style = "bold" if is_prompt else ""
+                self.prose(text.strip("\n"), style, markdown=not is_prompt)
             case ThinkingBlock(thinking=text) if text.strip():
-                self.prose(text.strip("\n"), "dim italic")
+                self.prose(text.strip("\n"), "dim italic", markdown=True)
             case RedactedThinkingBlock():
                 self._aside("[encrypted thinking]", "dim")
             case ResultBlock():
@@ -133,24 +135,20 @@ class PlaceTranscript(Transcript):
             case ToolReferenceBlock(tool_name=name):
                 self._aside(name, "dim")
             case UnknownBlock(value=value):
-                self._wide(_json(value))
+                self._wide(json_text(value))
 
-    def _call_whole(self, arguments: Any, name: str | None = None) -> None:
-        """Print the whole input of a call, below its *name* if the head is not enough."""
+    def _call_whole(self, arguments: Any, name: str, *, is_named: bool = False) -> None:
+        """Print the whole input of a call, below its *name* if the head does not have it."""
         self._space("prose")
-        if name is not None:
+        if is_named:
             self._print(Text(inert_line(name), "cyan"), indent=2)
-        if not isinstance(arguments, dict):
-            if arguments is not None:
-                self._lines(harmless(_value(arguments)))
-            return
-        for key, value in arguments.items():
-            text = harmless(_value(value))
-            line = Text(f"{inert_line(str(key))}:", "dim")
-            is_short = "\n" not in text.plain and len(text) <= _ONE_LINE
-            self._lines(Text.assemble(line, " ", text) if is_short else line)
-            if not is_short:
-                self._lines(Text("\n").join(Text("  ") + each for each in text.split("\n")))
+        changes = _changes(name, arguments)
+        if changes:
+            kept = {key: value for key, value in arguments.items() if key not in _EDITED}
+            self.inputs(kept)
+            self.diff(changes)
+        else:
+            self.inputs(arguments)
 
     def _result_whole(self, block: ResultBlock, call: CallRequest | None) -> None:
         """Print a result with all its lines, below the call that it answers."""
@@ -164,7 +162,7 @@ class PlaceTranscript(Transcript):
             question.truncate(max(20, self.out.width - 2), overflow="ellipsis")
             self._print(self._marked(question), indent=2)
         if isinstance(block.content, dict):
-            text = _json(block.content)
+            text = json_text(block.content)
         else:
             text = str(utf8_safe(without_colors(block.text)))
         if text.strip():
@@ -179,23 +177,13 @@ class PlaceTranscript(Transcript):
         self._space("prose")
         self._lines(harmless(text))
 
-    def _lines(self, text: Text, style: str = "") -> None:
-        """Print lines that are not prose, over the whole width."""
-        self._paragraphs(text, style, self.out.width - 2)
-
-    def _print(self, what: Text, *, indent: int = 0) -> None:
+    def _print(self, what: Text | Markdown, *, indent: int = 0, width: int | None = None) -> None:
         if self._is_here:
-            self._print_barred(what, _BAR, max(0, indent - 1))
+            self._print_barred(what, _BAR, max(0, indent - 1), width)
         else:
-            super()._print(what, indent=indent)
+            super()._print(what, indent=indent, width=width)
 
 
-def _value(value: Any) -> str:
-    return str(utf8_safe(value)) if isinstance(value, str) else _json(value)
-
-
-def _json(value: Any) -> str:
-    text = json.dumps(utf8_safe(value), ensure_ascii=False, default=str)
-    if len(text) <= _ONE_LINE:
-        return text
-    return json.dumps(utf8_safe(value), ensure_ascii=False, default=str, indent=2)
+def _changes(name: str, arguments: Any) -> list[Hunk] | None:
+    """Return what an edit changes; None for other calls."""
+    return diffs.changes_of(ToolCall(id="", name=name, input=arguments, asked="", answered=""))

@@ -1,14 +1,15 @@
-"""A session on a terminal: prompts, answers, one line for each call and its result.
+"""A session on a terminal: prompts, answers as Markdown, calls and their results.
 
 Text from logs is escaped. Subagents are shown below the calls that started them. Prose is wrapped
-at a readable width; tool lines use the whole terminal.
+at a readable width; tool lines use the whole terminal. Into a pipe, Markdown is printed as it is.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -17,9 +18,12 @@ from rich.text import Text
 
 from turnlog.api.sessions.reading import Gap, Node
 from turnlog.cli.terminal.console import at_most, counted, safe, when
+from turnlog.cli.views.markdown import LONGEST, markdown_of
+from turnlog.export import diffs
 from turnlog.export.conversation import (
     Answer,
     ConversationOptions,
+    Hunk,
     Mark,
     MarkKind,
     Other,
@@ -27,15 +31,17 @@ from turnlog.export.conversation import (
     PromptPiece,
     PromptPieceKind,
     Thinking,
+    ToolDetail,
 )
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
 from turnlog.records.call_lines import CallText, call_text, result_text
 from turnlog.records.meaning import Author, Meaning, author_of, meaning_of
 from turnlog.records.record import Record, System
-from turnlog.text import inert, inert_line
+from turnlog.text import inert, inert_line, utf8_safe
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import Markdown
 
     from turnlog.api.sessions.reading import Subagent
 
@@ -49,6 +55,8 @@ _PASTE_LINES: Final = 24
 _LINE_LENGTH: Final = 100
 _AT_ONCE: Final = 500
 _DEEPEST: Final = 6
+_ONE_LINE: Final = 200
+_DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _MARKED: Final = "not dim bold yellow"
 _LEAD: Final = re.compile(r"\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+)?")
 
@@ -65,8 +73,9 @@ class Transcript:
         out: Console,
         *,
         thinking: bool = False,
-        full: bool = False,
+        tools: ToolDetail = "line",
         gaps: Mapping[str, Gap] | None = None,
+        branches: Mapping[str, str | None] | None = None,
         subagents: Mapping[str, list[Subagent]] | None = None,
         read_subagent: ReadSubagent | None = None,
         margin: int = 0,
@@ -76,8 +85,9 @@ class Transcript:
     ) -> None:
         self.out = out
         self.thinking = thinking
-        self.full = full
+        self.tools: ToolDetail = tools
         self.gaps = gaps or {}
+        self.branches = branches or {}
         self.subagents = subagents or {}
         self.read_subagent = read_subagent
         self.margin = margin
@@ -88,7 +98,8 @@ class Transcript:
         self.marks = marks
         self.shown: set[str] = set()
         """The ids of the subagents printed so far."""
-        self._blocks = Blocks(ConversationOptions(thinking=thinking, images=False), Unmasked())
+        options = ConversationOptions(tools=tools, thinking=thinking, images=False)
+        self._blocks = Blocks(options, Unmasked())
         self._open: dict[str, CallRequest] = {}
         self._late: dict[str, CallRequest] = {}
         self._before: Literal["", "prose", "tool"] = ""
@@ -99,12 +110,24 @@ class Transcript:
         self._interrupt(at_end=True)
         yield
 
+    def expect_results(self, records: Iterable[Record]) -> None:
+        """Remember the calls in *records*, which are not printed, for the lines of results."""
+        self._late |= self._calls_of(*records)
+
+    def _calls_of(self, *records: Record) -> dict[str, CallRequest]:
+        blocks = (block for record in records for block in self._blocks.of(record))
+        return {block.id: block for block in blocks if isinstance(block, CallRequest)}
+
     def _records(self, pairs: Iterable[Pair]) -> Iterator[None]:
         for node, record in pairs:
             if node is not None and node.uuid in self.gaps:
                 gap = self._blocks.gap(self.gaps[node.uuid])
                 self._space("prose")
                 self._print(Text(f"──── {inert_line(gap.text)} ────", "yellow"))
+            if node is not None and node.uuid in self.branches:
+                self._interrupt()
+                parting = self.branches[node.uuid]
+                self.rule(f"branch at {safe(parting[:8])}" if parting else "another branch")
             self._record(record)
             yield
 
@@ -118,24 +141,31 @@ class Transcript:
         self._space("prose")
         self._print(Text.from_markup(f"[dim]──── {words} ────[/]", emoji=False))
 
-    def prose(self, text: str, style: str = "", *, cut: bool = False) -> None:
-        """Print text; with *cut*, only the start of a long paste."""
+    def prose(
+        self, text: str, style: str = "", *, cut: str | None = None, markdown: bool = False
+    ) -> None:
+        """Print text; with *cut*, the name of its record, only the start of a long paste."""
         left = ""
-        if cut and not self.full:
+        if cut is not None and self.tools != "full":
             text, left = _beginning(text, self._most_lines)
         room = self.out.width - 3 * self.margin
+        width = min(room, at_most(_PROSE_WIDTH, room)) - 2
         self._space("prose")
-        self._paragraphs(harmless(text), style, min(room, at_most(_PROSE_WIDTH, room)) - 2)
+        if markdown and self.out.is_terminal and len(text) <= LONGEST:
+            self._print(markdown_of(text, style), indent=2, width=width)
+        else:
+            self._paragraphs(harmless(text), style, width)
         if left:
-            self._print(Text(f"  … {left}; use --full", "dim"))
+            where = f"use --at {inert_line(cut)}" if cut else "use --tools full"
+            self._print(Text(f"  … {left}; {where}", "dim"))
 
-    def _paragraphs(self, text: Text, style: str, width: int) -> None:
+    def _paragraphs(self, text: Text, style: str, width: int, indent: int = 2) -> None:
         """Print lines of text, each wrapped at *width*."""
         lines = list(self._marked(text).split("\n", allow_blank=True))
         for start in range(0, len(lines), _AT_ONCE):  # The first page of a long text appears early.
             wrapped = (_wrapped(self.out, line, width) for line in lines[start : start + _AT_ONCE])
             words = Text("\n", style).join(line for parts in wrapped for line in parts)
-            self._print(words, indent=2)
+            self._print(words, indent=indent)
 
     def _marked(self, text: Text) -> Text:
         """Mark the words to be marked."""
@@ -158,7 +188,7 @@ class Transcript:
         inner = Transcript(
             self.out,
             thinking=self.thinking,
-            full=self.full,
+            tools=self.tools,
             subagents=self.subagents if self.margin < _DEEPEST else None,
             read_subagent=self.read_subagent,
             margin=self.margin + 1,
@@ -182,6 +212,8 @@ class Transcript:
             self._interrupt()
         if is_prompt:
             self._prompt_head(record)
+        name = (record.uuid or "")[:8]
+        cut_answers = name if self._cuts_answers else None
         for block in self._blocks.of(record):
             match block:
                 case CallRequest():
@@ -189,16 +221,17 @@ class Transcript:
                 case Answered():
                     self._result(block)
                 case PromptPiece():
-                    self._piece(block)
+                    self._piece(block, name)
                 case Answer():
-                    self.prose(block.text, "red" if block.is_error else "", cut=self._cuts_answers)
+                    style = "red" if block.is_error else ""
+                    self.prose(block.text, style, cut=cut_answers, markdown=True)
                 case Thinking():
-                    self.prose(block.text, "dim italic", cut=self._cuts_answers)
+                    self.prose(block.text, "dim italic", cut=cut_answers, markdown=True)
                 case Mark(kind=MarkKind.COMPACTION):
                     self._interrupt()
                     self.rule(block.text)
                 case Mark():
-                    self.prose(block.text, "dim italic", cut=True)
+                    self.prose(block.text, "dim italic", cut=name, markdown=True)
                 case Picture() if is_prompt:
                     self._aside("[an image]", "dim")
                 case Other(kind="document") if is_prompt:
@@ -211,19 +244,29 @@ class Transcript:
         self._print(Text.from_markup(f"[bold {colour}]▌[/]{at}"))
         self._before = ""
 
-    def _piece(self, piece: PromptPiece) -> None:
-        """Print a piece of a prompt."""
+    def _piece(self, piece: PromptPiece, name: str) -> None:
+        """Print a piece of the prompt called *name*."""
         match piece.kind:
             case PromptPieceKind.PROMPT | PromptPieceKind.CALLER:
-                self.prose(piece.text, "bold", cut=True)
+                self.prose(piece.text, "bold", cut=name)
             case PromptPieceKind.COMMAND:
-                self.prose(piece.text, "bold green", cut=True)
+                self.prose(piece.text, "bold green", cut=name)
             case PromptPieceKind.INTERRUPTED:
                 self._aside("✗ interrupted by the user", "yellow")
-            case PromptPieceKind.OUTPUT if self.full:
-                self.prose(piece.text, "dim")
+            case PromptPieceKind.OUTPUT:
+                self._output(piece.text, name)
             case _:
                 self._aside(piece.text, "dim")
+
+    def _output(self, text: str, name: str) -> None:
+        """Print what a local command printed, line by line."""
+        left = ""
+        if self.tools != "full":
+            text, left = _beginning(text, self._most_lines)
+        self._space("tool")
+        self._lines(harmless(text), "dim")
+        if left:
+            self._print(Text(f"  … {left}; use --at {inert_line(name)}", "dim"))
 
     # -- calls ------------------------------------------------------------------------------
 
@@ -234,7 +277,43 @@ class Transcript:
             self._call(call, words._replace(text=f"✗ {words.text}"), "red")
         else:
             self._call(call, words, "dim")
+        if self.tools == "full":
+            self._in_full(call, answer)
         self._subagents_of(answer.id)
+
+    def _in_full(self, call: CallRequest | None, answer: Answered | None) -> None:
+        """Print the input and the output of a call; of an edit, what it changed."""
+        found = self._blocks.call(call, answer)
+        result = found.result
+        changes = None if result is not None and result.is_error else diffs.changes_of(found)
+        if changes:
+            self.diff(changes, indent=4)
+        elif call is not None:
+            self.inputs(call.input, indent=4)
+        if result is not None and result.text.strip() and not changes:
+            self._lines(Text("output:", "dim"), indent=4)
+            style = "red" if result.is_error else ""
+            self._lines(harmless(result.text.strip("\n")), style, indent=6)
+        self._before = "prose"
+
+    def inputs(self, arguments: Any, *, indent: int = 2) -> None:
+        """Print the whole input of a call."""
+        if not isinstance(arguments, dict):
+            if arguments is not None:
+                self._lines(harmless(value_text(arguments)), indent=indent)
+            return
+        for key, value in arguments.items():
+            text = harmless(value_text(value))
+            line = Text(f"{inert_line(str(key))}:", "dim")
+            is_short = "\n" not in text.plain and len(text) <= _ONE_LINE
+            self._lines(Text.assemble(line, " ", text) if is_short else line, indent=indent)
+            if not is_short:
+                self._lines(text, indent=indent + 2)
+
+    def diff(self, changes: list[Hunk], *, indent: int = 2) -> None:
+        """Print the lines of a diff, in colour."""
+        for line in diffs.as_text(changes).split("\n"):
+            self._lines(harmless(line), _DIFF_STYLES.get(line[:1], ""), indent=indent)
 
     def _interrupt(self, *, at_end: bool = False) -> None:
         """Print the calls that have no result yet."""
@@ -245,13 +324,15 @@ class Transcript:
             words, style = "no result yet", "dim"
         for call in self._open.values():
             self._call(call, CallText(words), style)
+            if self.tools == "full":
+                self._in_full(call, None)
             self._subagents_of(call.id)
         self._late |= self._open
         self._open.clear()
 
     def _call(self, call: CallRequest | None, answer: CallText, style: str) -> None:
-        name = inert_line(call.name) if call else "?"
-        question = call_text(call.input, call.cwd) if call else CallText("call not shown here")
+        name = inert_line(call.name) if call else "result"
+        question = call_text(call.input, call.cwd) if call else CallText("of an earlier call")
         left = self.out.width - 3 * self.margin - cell_len(name) - len("    → ")
         # The result gets what the call leaves, and at least a third.
         least = min(cell_len(inert_line(answer.text)) + len(answer.suffix), left // 3)
@@ -272,6 +353,11 @@ class Transcript:
 
     # -- lines ------------------------------------------------------------------------------
 
+    def _lines(self, text: Text, style: str = "", *, indent: int = 2) -> None:
+        """Print lines that are not prose, over the whole width."""
+        width = max(20, self.out.width - 3 * self.margin - indent)
+        self._paragraphs(text, style, width, indent)
+
     def _aside(self, text: str, style: str) -> None:
         """Print one line that is not prose."""
         line = Text("  " + inert_line(text), style, no_wrap=True, overflow="ellipsis")
@@ -284,30 +370,46 @@ class Transcript:
             self._print(Text())
         self._before = kind
 
-    def _print(self, what: Text, *, indent: int = 0) -> None:
+    def _print(self, what: Text | Markdown, *, indent: int = 0, width: int | None = None) -> None:
         """Print text; enclosing subagents are bars on its left."""
         bars = Segment("  │" * self.margin, Style(color="magenta"))
-        self._print_barred(what, bars, indent)
+        self._print_barred(what, bars, indent, width)
 
-    def _print_barred(self, what: Text, bar: Segment, indent: int) -> None:
-        self.out.print(_Barred(what, bar, indent), soft_wrap=False, crop=False, end="")
+    def _print_barred(
+        self, what: Text | Markdown, bar: Segment, indent: int, width: int | None
+    ) -> None:
+        marks = None if isinstance(what, Text) else self.marks  # Text is marked already.
+        self.out.print(
+            _Barred(what, bar, indent, width, marks), soft_wrap=False, crop=False, end=""
+        )
 
 
 class _Barred:
     """Indented text with a bar on its left."""
 
-    def __init__(self, what: Text, bar: Segment, indent: int) -> None:
-        self.what = what
+    def __init__(
+        self,
+        what: Text | Markdown,
+        bar: Segment,
+        indent: int,
+        width: int | None,
+        marks: Spans | None,
+    ) -> None:
+        self.what, self.width, self.marks = what, width, marks
         self.edge = [bar, Segment(" " * indent)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         taken = Segment.get_line_length(self.edge)
-        room = options.update(width=max(20, options.max_width - taken))
-        for line in console.render_lines(self.what, room, pad=False):
-            if any(segment.text.strip() for segment in line):
-                yield from (*self.edge, *line)
-            else:
+        room = max(20, min(options.max_width - taken, self.width or options.max_width))
+        for line in console.render_lines(self.what, options.update(width=room), pad=False):
+            text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
+            text.rstrip()  # Rich fills the lines of lists and tables.
+            if not text:
                 yield self.edge[0]
+            else:
+                for begin, end in self.marks(text.plain) if self.marks else ():
+                    text.stylize(_MARKED, begin, end)
+                yield from (*self.edge, *text.render(console))
             yield Segment.line()
 
 
@@ -328,6 +430,19 @@ def _wrapped(out: Console, line: Text, width: int) -> list[Text]:
         part.rstrip()  # Rich leaves the space at which it broke a line.
         wrapped.append(Text.assemble(Text(" " * hang) if wrapped else head, part))
     return wrapped
+
+
+def value_text(value: Any) -> str:
+    """Return a value of a call's input as text."""
+    return str(utf8_safe(value)) if isinstance(value, str) else json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """Return *value* as JSON, on one line if it is short."""
+    text = json.dumps(utf8_safe(value), ensure_ascii=False, default=str)
+    if len(text) <= _ONE_LINE:
+        return text
+    return json.dumps(utf8_safe(value), ensure_ascii=False, default=str, indent=2)
 
 
 def _fit(words: CallText, room: int) -> str:

@@ -28,12 +28,18 @@ def assistant(
     *,
     model: str,
     usage: Mapping[str, Any] | None = None,
-    stop_reason: str | None = "end_turn",
+    stop_reason: str | None = "",
     message_id: str | None = None,
     request_id: str | None = None,
 ) -> Fields:
-    """Return a model's response, or a part of it: parts share *message_id*."""
+    """Return a model's response, or a part of it: parts share *message_id*.
+
+    Unless *stop_reason* is given, it is ``tool_use`` if there is a call, else ``end_turn``.
+    """
     blocks = [text(content)] if isinstance(content, str) else _blocks(content)
+    if stop_reason == "":
+        has_call = any(block.get("type") == "tool_use" for block in blocks)
+        stop_reason = "tool_use" if has_call else "end_turn"
     message = {
         "id": message_id or f"msg_{uuid4().hex}",
         "type": "message",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import Final, cast
+from typing import Final
 
 from turnlog.api.sessions.reading import Session
 from turnlog.errors import NotFound
-from turnlog.export.conversation import ConversationOptions, ThreadName
+from turnlog.export.conversation import ConversationOptions
 from turnlog.export.conversation_builder import read_conversation
 from turnlog.export.exporter import SHAPES, Shape, exported
 from turnlog.export.html.page import Fragment, OwnUrl, element, joined
@@ -19,7 +19,7 @@ from turnlog.web.layout import TOP_CSS, address, top
 
 _THREADS: Final[dict[str, str]] = {
     "whole": "from the beginning",
-    "main": "since the last compaction",
+    "current": "since the last compaction",
     "all": "every branch",
 }
 MEDIA: Final[dict[Shape, str]] = {
@@ -51,9 +51,7 @@ def session_pieces(name: str, params: Params) -> Iterator[str]:
     ctx = params.ctx
     session = Session.find(ctx.store.homes, name)
     thread = params.one_of("thread", _THREADS)
-    told = read_conversation(
-        session, ConversationOptions(thread=cast("ThreadName", thread)), ctx.outgoing(session)
-    )
+    told = read_conversation(session, ConversationOptions(thread=thread), ctx.outgoing(session))
     at = None
     with suppress(ValueError):  # An invalid time is ignored.
         at = datetime.fromisoformat(params.text("at"))
