@@ -23,6 +23,7 @@ from turnlog.catalog.indexed_sessions import (
     list_projects,
 )
 from turnlog.catalog.sessions import SessionRow, list_sessions
+from turnlog.catalog.tags import tags_by_session
 from turnlog.costs.usage import scan_usage
 from turnlog.errors import UsageError
 from turnlog.formats import dated_log, find_homes
@@ -305,7 +306,7 @@ FILTERS = [
     ({"branch": "agents/own"}, lambda row: "agents/own" in row.branches),
     ({"tool": "Bash"}, lambda row: "Bash" in row.tools),
     ({"tool": "Grep"}, lambda row: "Grep" in row.tools),
-    ({"tag": "timeless"}, lambda row: row.tag == "timeless"),
+    ({"tag": "timeless"}, lambda row: row.tags == ["timeless"]),
     ({"text_in_title": "über"}, lambda row: "über" in (row.title or "").casefold()),
     ({"text_in_title": "HERE"}, lambda row: "here" in (row.title or "")),
     ({"since": MARCH_4}, lambda row: row.last_active_at >= MARCH_4),
@@ -344,7 +345,7 @@ def test_what_a_filter_asks_for_is_taken_literally(index, rows, text):
         ({"model": text}, lambda row: any(folded in model.casefold() for model in row.models)),
         ({"branch": f"b{text}"}, lambda row: f"b{text}" in row.branches),
         ({"tool": f"tool{text}"}, lambda row: f"tool{text}" in row.tools),
-        ({"tag": f"t{text}"}, lambda row: row.tag == f"t{text}"),
+        ({"tag": f"t{text}"}, lambda row: {f"t{text}"} <= {*row.tags}),
     ):
         found = list_indexed(index, now=NOON, **asked).sessions
         assert found == [row for row in rows if is_kept(row)]
@@ -360,6 +361,15 @@ def test_no_filter_text_breaks_anything(index, rows, text):
     assert found == [row for row in rows if row.title and sound in row.title.casefold()]
     for name in ("branch", "tool", "tag", "model"):
         list_indexed(index, now=NOON, limit=1, **{name: text})
+
+
+def test_the_tags_of_a_session_are_those_of_its_copies(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    for name, tag in (("a", "red, green"), ("b", "green,,blue ")):
+        write(tmp_path / name, 1, user("Tagged"), {"type": "tag", "tag": tag})
+        write(tmp_path / name, 2, user("Not tagged"), {"type": "tag", "tag": ","})
+    with open_fresh(find_homes((tmp_path / "a", tmp_path / "b"))) as opened:
+        assert tags_by_session(opened) == {session_id(1): ["red", "green", "blue"]}
 
 
 KEYS = {

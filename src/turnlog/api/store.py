@@ -524,7 +524,8 @@ class Store(Closing):
     ) -> KeptSession:
         """Set the title, tag or pin of a session; an empty title or tag clears it.
 
-        Title and tag go into the session's log, as Claude Code does it, pins into the journal.
+        A comma separates several tags. Title and tag go into the session's log, as Claude Code
+        does it, pins into the journal.
         """
         session = self.session(text)
         labels = build.labels(title, tag)

@@ -42,6 +42,7 @@ from turnlog.formats.projects import expand_path, is_within
 from turnlog.index.connection import Index
 from turnlog.index.ids import IS_CALL, instant_at
 from turnlog.keep.archive.archives import Archives
+from turnlog.records.tags import tags_in
 from turnlog.sessions.state import Running, SessionState, State, running_sessions
 
 SessionSort = Literal[
@@ -126,14 +127,15 @@ def list_indexed(
     """List sessions by what the index knows, the one that was active last first.
 
     *project* keeps those that worked in that directory or below it; *model* and *text_in_title* are
-    parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names. *since* and
-    *until* keep the sessions that were active in that time, at its beginning or within it. Those
-    that are *archived* are left out, or listed alone; or, with None, among the others. What is
-    counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
-    those of which it is not known come last either way. *gone* keeps those that are gone at their
-    source, kept or not; if it is false, those that can be read. With *sidechains*, main logs that
-    hold only a subagent's records are listed, too. If *detailed* is given, only so
-    many of the first have tokens, tools and branches, which take most of the time.
+    parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names; a comma
+    separates several tags, of which a session must have all. *since* and *until* keep the sessions
+    that were active in that time, at its beginning or within it. Those that are *archived* are left
+    out, or listed alone; or, with None, among the others. What is counted is sorted with the most
+    first, titles by the alphabet; *reverse* turns that round, and those of which it is not known
+    come last either way. *gone* keeps those that are gone at their source, kept or not; if it is
+    false, those that can be read. With *sidechains*, main logs that hold only a subagent's records
+    are listed, too. If *detailed* is given, only so many of the first have tokens, tools and
+    branches, which take most of the time.
     """
     asked = ListConditions()
     if not sidechains:
@@ -141,7 +143,11 @@ def list_indexed(
     if project is not None:
         asked.keep(_IN_PROJECTS, json.dumps(_projects_in(index, project)))
     called = (_TOOL, None if tool is None else json.dumps(tools_named(index.db, tool)))
-    for condition, wanted in (("has_model(models, ?)", model), called, ("tag = ?", tag)):
+    for condition, wanted in (
+        ("has_model(models, ?)", model),
+        called,
+        ("has_tags(tag, ?)", tag),
+    ):
         if wanted is not None:
             asked.keep(condition, wanted)
     if branch is not None:
@@ -161,7 +167,7 @@ def list_indexed(
     asked.keep_period(since, until)
     order = order_by(sort, SESSION_SORTS, is_rising=reverse != (sort == "title"))
     archives, moment = Archives.load(), now or datetime.now(UTC)
-    if sort == "title" or any(each is not None for each in (model, text_in_title, state)):
+    if sort == "title" or any(each is not None for each in (model, tag, text_in_title, state)):
         _give_functions(index, moment)
     if archived is not None:
         which = json.dumps(_archived_in(index, archives))
@@ -180,12 +186,12 @@ def list_indexed(
 
 
 _AS_STORED: Final = (
-    "title", "tag", "records", "prompts", "subagents", "damages", "git_branch", "home", "layout",
+    "title", "records", "prompts", "subagents", "damages", "git_branch", "home", "layout",
     "path",
 )  # fmt: skip
 _COLUMNS: Final = (
     "id", "session", "place", "started_at", "active_at", "bytes", "is_gone", "models", "life",
-    *_AS_STORED,
+    "tag",    *_AS_STORED,
 )  # fmt: skip
 _OF_ARCHIVE: Final = ("session", "home", "path", "layout", "bytes")
 _ARCHIVED: Final = "listed.id IN (SELECT value FROM json_each(?))"
@@ -267,6 +273,7 @@ def _session(
         archived=archives.holds(*(row[name] for name in _OF_ARCHIVE)),
         size_bytes=row["bytes"],
         models=list(models_in(row["models"])),
+        tags=tags_in(row["tag"]),
         branches=branches,
         tools=tools,
         running=running.doing if running and running.is_alive else None,
@@ -360,6 +367,7 @@ def _give_functions(index: Index, now: datetime) -> None:
             2,
             lambda models, part: any(_is_part(part, each) for each in models_in(models)),
         ),
+        ("has_tags", 2, _has_tags),
         ("state_of", 2, lambda life, active_at: str(_life(life, active_at).state(now))),
     )
     for name, parameters, function in functions:
@@ -368,6 +376,10 @@ def _give_functions(index: Index, now: datetime) -> None:
 
 def _is_part(part: str, text: str | None) -> bool:
     return bool(text) and part.casefold() in str(text).casefold()
+
+
+def _has_tags(tag: str | None, wanted: str) -> bool:
+    return bool(names := set(tags_in(wanted))) and names.issubset(tags_in(tag))
 
 
 def _life(folded: bytes | None, active_at: int | None) -> SessionState:

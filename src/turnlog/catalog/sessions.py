@@ -40,6 +40,7 @@ from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Linked
 from turnlog.records.session_summary import SessionSummary
+from turnlog.records.tags import tags_in
 from turnlog.sessions.metadata import NamedTitle, read_head_tail
 from turnlog.sessions.owners import day_of, is_other_project, owner_in, read_day
 from turnlog.sessions.state import SessionState, State, running_sessions
@@ -115,7 +116,7 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     running: str | None = None
     """The status of the program that has it open, such as "busy", or null."""
     git_branch: str | None = None
-    tag: str | None = None
+    tags: list[str] = []
     models: list[str] = []
 
     @property
@@ -288,7 +289,7 @@ def _row_of(
         size_bytes=facts.size_bytes,
         subagents=len(subagents.get((log.home, log.session_id or ""), ())),
         git_branch=found.git_branch,
-        tag=found.tag,
+        tags=tags_in(found.tag),
         models=[model for model in found.models if not model.startswith("<")],
     )
 

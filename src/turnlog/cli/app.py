@@ -43,7 +43,7 @@ GROUPS: Final = {
         "plans": "List plans, their versions and their sessions.",
         "prompts": "List typed prompts, newest first.",
         "rename": "Set a session's title.",
-        "tag": "Set a session's tag.",
+        "tag": "Add tags to a session, or remove them.",
         "pin": "Protect a session from expiry.",
     },
     "Costs": {

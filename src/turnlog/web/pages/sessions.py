@@ -131,7 +131,7 @@ def _row(row: IndexedSession, cost: str | None, ctx: PageContext) -> Fragment:
     title = ctx.clean(row.title) or "(nothing was said)"
     facts = [
         ctx.clean(row.git_branch),
-        f"#{ctx.clean(row.tag)}" if row.tag else "",
+        *(f"#{ctx.clean(tag)}" for tag in row.tags),
         counted(row.subagents, "subagent") if row.subagents else "",
     ]
     marks: list[Child] = []
