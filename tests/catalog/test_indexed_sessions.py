@@ -379,6 +379,7 @@ KEYS = {
     "records": lambda row: row.records,
     "prompts": lambda row: row.prompts,
     "tokens": lambda row: row.tokens,
+    "cost": lambda row: float(row.cost_usd or 0),
     "subagents": lambda row: row.subagents,
     "duration": lambda row: None if row.started_at is None else row.last_active_at - row.started_at,
     "size": lambda row: row.size_bytes,
@@ -578,6 +579,7 @@ PROJECT_KEYS = {
     "prompts": lambda row: row.prompts,
     "messages": lambda row: row.messages,
     "tokens": lambda row: row.tokens,
+    "cost": lambda row: float(row.cost_usd or 0),
     "subagents": lambda row: row.subagents,
     "size": lambda row: row.size_bytes,
 }
@@ -586,10 +588,11 @@ PROJECT_KEYS = {
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("sort", PROJECT_SORTS)
 def test_projects_are_sorted_and_cut_into_pages(index, sort, reverse):
-    whole = list_projects(index)
+    costs = {"/kites": "7.50", "/odd/12": "10.25", "/odd/13": "9"}
+    whole = list_projects(index, costs=costs)
     offset, found = 0, []
     while offset is not None:
-        page = list_projects(index, sort=sort, reverse=reverse, limit=4, offset=offset)
+        page = list_projects(index, sort=sort, reverse=reverse, limit=4, offset=offset, costs=costs)
         assert page.total == whole.total == len(whole.projects)
         found += page.projects
         offset = page.next

@@ -20,6 +20,7 @@ from turnlog.catalog.pages import IS_THERE, LISTED, tokens_of
 from turnlog.catalog.period import Period
 from turnlog.catalog.sessions import Keepings, SessionRow, list_sessions
 from turnlog.costs.ledger import Question, ledger
+from turnlog.costs.lists import costs_by
 from turnlog.costs.usage import IndexSource, UsageScan, scan_usage
 from turnlog.formats import FORMATS, Home
 from turnlog.index.connection import Index
@@ -94,7 +95,14 @@ def overview(
 
     days = LastDays(prices, now=now, zone=zone)
     days.add(IndexSource(index, prices).sums(days.asked.period))
-    catalog = list_indexed(index, gone=False, limit=_LOOKED_INTO, detailed=LATEST, now=now)
+    catalog = list_indexed(
+        index,
+        gone=False,
+        limit=_LOOKED_INTO,
+        detailed=LATEST,
+        costs=costs_by("session", index, prices),
+        now=now,
+    )
     recent = recently_active(catalog.sessions, now)
     return Overview(
         periods=days.periods(active),

@@ -23,7 +23,8 @@ from turnlog.catalog.session_figures import (
     session_figures,
 )
 from turnlog.catalog.sessions import Keeping, SessionList, SessionRow, list_sessions
-from turnlog.formats.homes import Home
+from turnlog.costs.lists import costs_by
+from turnlog.formats import Home
 from turnlog.index.connection import Index
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "SessionList",
     "SessionRow",
     "SessionSort",
+    "costs_by",
     "list_indexed",
     "list_projects",
     "list_sessions",
