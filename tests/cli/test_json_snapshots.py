@@ -71,7 +71,7 @@ TYPED = {
     "show": ["show 0b29", "show f38b --last 3", "show f38b --at 1e47caa6 -C 1"],
     "sql": ["sql 'SELECT tool, count(*) AS calls FROM v_calls GROUP BY 1 ORDER BY 1'"],
     "sql-schema": ["sql --schema v_calls"],
-    "todos": ["todos", "todos --orphans"],
+    "todos": ["todos", "todos --all"],
     "top": ["top"],
     "trash": ["trash", "trash restore 1235"],
     "unarchive": ["unarchive 1235"],
