@@ -211,6 +211,28 @@ def list_indexed(
     return SessionCatalog(sessions=sessions, next=page.next, total=page.total)
 
 
+class SessionTotals(Struct, kw_only=True):
+    """All sessions that can be read, archived ones included."""
+
+    sessions: int
+    projects: int
+    since: datetime | None
+    """When the first of them began."""
+    size_bytes: int
+    """Of their main logs."""
+
+
+def session_totals(index: Index) -> SessionTotals:
+    """Count the sessions of *index*, and their projects and bytes."""
+    sessions, projects, since, size_bytes = index.db.execute(
+        f"WITH {LISTED} SELECT count(*), count(DISTINCT project), min(started_at),"  # noqa: S608
+        f" coalesce(sum(bytes), 0) FROM listed WHERE {IS_THERE}"
+    ).fetchone()
+    return SessionTotals(
+        sessions=sessions, projects=projects, since=instant_at(since), size_bytes=size_bytes
+    )
+
+
 _AS_STORED: Final = (
     "title", "records", "prompts", "subagents", "damages", "git_branch", "home", "layout",
     "path",

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import termios
+from copy import copy
 from pathlib import Path
 
 import jsonschema
@@ -362,7 +363,8 @@ def test_nothing_to_choose_from_is_an_answer_with_a_hint(resume):
 
 def test_the_command_runs_under_clicks_own_runner(session, environ):
     session()
-    done = CliRunner(env=environ).invoke(command, ["8888"])
+    # A copy: click remembers the options of the first context, in which -h is not help.
+    done = CliRunner(env=environ).invoke(copy(command), ["8888"])
     assert f"claude --resume {ID}" in done.output
 
 

@@ -11,8 +11,10 @@ from turnlog.catalog.indexed_sessions import (
     ProjectSort,
     SessionCatalog,
     SessionSort,
+    SessionTotals,
     list_indexed,
     list_projects,
+    session_totals,
 )
 from turnlog.catalog.names import models_used, no_such_model, no_such_tool, tools_named
 from turnlog.catalog.session_figures import (
@@ -39,6 +41,7 @@ __all__ = [
     "SessionList",
     "SessionRow",
     "SessionSort",
+    "SessionTotals",
     "costs_by",
     "list_indexed",
     "list_projects",
@@ -46,6 +49,7 @@ __all__ = [
     "newest_records",
     "placed_record",
     "session_figures",
+    "session_totals",
     "sessions_in",
     "unknown_names",
 ]
