@@ -54,7 +54,7 @@ SHOWN = {
     ],
     "info": ["f38b", "0b29"],
     "export": ["1235", "f38b -o frost.html", "--since 30d -o pages", "1235 --format csv"],
-    "resume": ["f38b"],
+    "resume": ["f38b", "frost alert", "the", "no-such-session", ""],
     "rename": ["f38b 'Dawn, not noon'"],
     "tag": ["f38b urgent", "2d3f urgent", "2d3f --off"],
     "pin": ["f38b", "f38b --off"],
@@ -97,14 +97,15 @@ PIPED = {
 }  # fmt: skip
 # What must have happened before it can be shown.
 BEFORE = {
+    ALONE: ["refresh"],  # The first run says more.
     "unarchive": ["archive 1235"],
     "restore": ["keep", "rm 1235"],  # As an agent's own cleanup does.
     "verify": ["keep", "archive 2d3f"],
     "trash": ["delete 1235"],
 }
 CHANGING = {
-    "rename", "tag", "pin", "delete", "fork", "convert", "export", "refresh", "keep", "archive",
-    "unarchive", "restore", "verify", "retain", "trash", "recover", "repair", "compact",
+    ALONE, "rename", "tag", "pin", "delete", "fork", "convert", "export", "refresh", "keep",
+    "archive", "unarchive", "restore", "verify", "retain", "trash", "recover", "repair", "compact",
 }  # fmt: skip
 # Without a session there is nothing to name: what is asked of an empty home instead.
 NAMED = {
