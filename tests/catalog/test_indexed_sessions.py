@@ -23,6 +23,7 @@ from turnlog.catalog.indexed_sessions import (
     list_projects,
 )
 from turnlog.catalog.sessions import SessionRow, list_sessions
+from turnlog.catalog.tags import tags_by_session
 from turnlog.costs.usage import scan_usage
 from turnlog.errors import UsageError
 from turnlog.formats import dated_log, find_homes
@@ -305,7 +306,7 @@ FILTERS = [
     ({"branch": "agents/own"}, lambda row: "agents/own" in row.branches),
     ({"tool": "Bash"}, lambda row: "Bash" in row.tools),
     ({"tool": "Grep"}, lambda row: "Grep" in row.tools),
-    ({"tag": "timeless"}, lambda row: row.tag == "timeless"),
+    ({"tag": "timeless"}, lambda row: row.tags == ["timeless"]),
     ({"text_in_title": "über"}, lambda row: "über" in (row.title or "").casefold()),
     ({"text_in_title": "HERE"}, lambda row: "here" in (row.title or "")),
     ({"since": MARCH_4}, lambda row: row.last_active_at >= MARCH_4),
@@ -344,7 +345,7 @@ def test_what_a_filter_asks_for_is_taken_literally(index, rows, text):
         ({"model": text}, lambda row: any(folded in model.casefold() for model in row.models)),
         ({"branch": f"b{text}"}, lambda row: f"b{text}" in row.branches),
         ({"tool": f"tool{text}"}, lambda row: f"tool{text}" in row.tools),
-        ({"tag": f"t{text}"}, lambda row: row.tag == f"t{text}"),
+        ({"tag": f"t{text}"}, lambda row: {f"t{text}"} <= {*row.tags}),
     ):
         found = list_indexed(index, now=NOON, **asked).sessions
         assert found == [row for row in rows if is_kept(row)]
@@ -362,6 +363,15 @@ def test_no_filter_text_breaks_anything(index, rows, text):
         list_indexed(index, now=NOON, limit=1, **{name: text})
 
 
+def test_the_tags_of_a_session_are_those_of_its_copies(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    for name, tag in (("a", "red, green"), ("b", "green,,blue ")):
+        write(tmp_path / name, 1, user("Tagged"), {"type": "tag", "tag": tag})
+        write(tmp_path / name, 2, user("Not tagged"), {"type": "tag", "tag": ","})
+    with open_fresh(find_homes((tmp_path / "a", tmp_path / "b"))) as opened:
+        assert tags_by_session(opened) == {session_id(1): ["red", "green", "blue"]}
+
+
 KEYS = {
     "active": lambda row: row.last_active_at,
     "started": lambda row: row.started_at,
@@ -369,6 +379,7 @@ KEYS = {
     "records": lambda row: row.records,
     "prompts": lambda row: row.prompts,
     "tokens": lambda row: row.tokens,
+    "cost": lambda row: float(row.cost_usd or 0),
     "subagents": lambda row: row.subagents,
     "duration": lambda row: None if row.started_at is None else row.last_active_at - row.started_at,
     "size": lambda row: row.size_bytes,
@@ -568,6 +579,7 @@ PROJECT_KEYS = {
     "prompts": lambda row: row.prompts,
     "messages": lambda row: row.messages,
     "tokens": lambda row: row.tokens,
+    "cost": lambda row: float(row.cost_usd or 0),
     "subagents": lambda row: row.subagents,
     "size": lambda row: row.size_bytes,
 }
@@ -576,10 +588,11 @@ PROJECT_KEYS = {
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("sort", PROJECT_SORTS)
 def test_projects_are_sorted_and_cut_into_pages(index, sort, reverse):
-    whole = list_projects(index)
+    costs = {"/kites": "7.50", "/odd/12": "10.25", "/odd/13": "9"}
+    whole = list_projects(index, costs=costs)
     offset, found = 0, []
     while offset is not None:
-        page = list_projects(index, sort=sort, reverse=reverse, limit=4, offset=offset)
+        page = list_projects(index, sort=sort, reverse=reverse, limit=4, offset=offset, costs=costs)
         assert page.total == whole.total == len(whole.projects)
         found += page.projects
         offset = page.next

@@ -12,6 +12,7 @@ import pytest
 
 from turnlog.catalog.sessions import list_sessions
 from turnlog.formats import find_homes
+from turnlog.records.tags import tags_in
 
 CORPUS = Path(
     os.environ.get(
@@ -85,7 +86,7 @@ def test_a_row_tells_what_both_ends_tell(write, rows):
     (row,) = rows()
     assert (row.id, row.project, row.title) == (session_id(1), "/kites", "Why does it spin?")
     assert (row.started_at.minute, row.last_active_at.minute) == (0, 30)
-    assert (row.git_branch, row.tag, row.models) == ("x", "windy", ["m"])
+    assert (row.git_branch, row.tags, row.models) == ("x", ["windy"], ["m"])
     assert (row.records, row.size_bytes) == (None, path.stat().st_size)
 
 
@@ -187,7 +188,7 @@ def test_every_real_session_is_listed_as_the_sdk_lists_it(tmp_path, monkeypatch)
     assert all(title[0] != "/" for title, said in different if said[0] == "/")
     for each, info in theirs.items():
         assert (ours[each].size_bytes, ours[each].project) == (info.file_size, info.cwd)
-        assert (ours[each].git_branch, ours[each].tag) == (info.git_branch, info.tag)
+        assert (ours[each].git_branch, ours[each].tags) == (info.git_branch, tags_in(info.tag))
 
 
 def one_line(title):

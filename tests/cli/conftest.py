@@ -65,6 +65,7 @@ def _run(start, place, *arguments, **environ):
         "COLUMNS": "80",
         "PYTHONUTF8": "1",
         "TZ": "UTC",
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
     done = start([str(each) for each in arguments], env=env | environ, cwd=place)
     return done.returncode, done.stdout.decode(), done.stderr.decode()

@@ -87,7 +87,7 @@ def test_todos_of_one_session_and_of_one_that_has_no_log(turnlog, home):
     _, out, _ = turnlog("todos", "latest", "--home", home.path)
     assert "Prune" in out
     assert "Left over" not in out
-    _, out, _ = turnlog("todos", "5555", "--home", home.path, "--empty")
+    _, out, _ = turnlog("todos", "5555", "--home", home.path, "--all")
     assert "Left over" in out
     assert "subagent a1" in out
     code, _, err = turnlog("todos", "6666", "--home", home.path)
@@ -95,11 +95,10 @@ def test_todos_of_one_session_and_of_one_that_has_no_log(turnlog, home):
     assert "hint: " in err
 
 
-def test_orphans_only(turnlog, home):
-    _, out, _ = turnlog("todos", "--orphans", "--home", home.path, "--json")
-    document = json.loads(out)
-    assert [(row["session"], row["lost"]) for row in document["todos"]] == [(GONE, "session")]
-    assert document["tasks"] == []
+def test_lists_without_a_log_are_marked(turnlog, home):
+    _, out, _ = turnlog("todos", "--home", home.path, "--json")
+    lost = [(row["session"], row["lost"]) for row in json.loads(out)["todos"] if row["lost"]]
+    assert lost == [(GONE, "session")]
 
 
 def test_a_list_that_is_no_json_is_told_and_found_wrong(turnlog, home):
@@ -125,15 +124,14 @@ def test_plans_are_listed_and_one_is_shown(turnlog, home):
     assert f"{ID} matched by slug" in out
     _, listed, _ = turnlog("plans", "--session", "4444", "--home", home.path, "--json")
     (plan,) = json.loads(listed)["plans"]
-    digest = plan["versions"][0]["sha256"]
     assert plan["versions"][0]["text"] is None
-    _, out, _ = turnlog("plans", "calm", "--version", digest[:6], "--home", home.path)
+    _, out, _ = turnlog("plans", "calm", "--at", "v1", "--home", home.path)
     assert out == "# Prune the orchard\n\nDead wood first.\n\n"
 
 
 @pytest.mark.parametrize(
     "command",
-    [("plans", "nothing"), ("plans", "--version", "ab"), ("plans", "c", "--version", "z")],
+    [("plans", "nothing"), ("plans", "--at", "v1"), ("plans", "c", "--at", "v2")],
 )
 def test_a_plan_that_is_none_is_the_callers_mistake(turnlog, home, command):
     code, out, err = turnlog(*command, "--home", home.path)
@@ -204,10 +202,10 @@ def test_files_are_restored_and_never_over_others_unless_told(turnlog, home, tmp
     os.unlink(tmp_path / "out" / "new.py")
     code, out, _ = turnlog(*restore)
     assert code == 1
-    assert "exists; use --overwrite" in out
+    assert "exists; use --force" in out
     assert (tmp_path / "out" / "a.py").read_text() == "mine"
     assert (tmp_path / "out" / "new.py").read_text() == "new\n"
-    assert turnlog(*restore, "--overwrite")[0] == 0
+    assert turnlog(*restore, "--force")[0] == 0
     assert (tmp_path / "out" / "a.py").read_text() == "two\n"
     one = ("files", "4444", "a.py", "--at", "m1", "--restore", tmp_path / "b.py")
     assert turnlog(*one, "--home", home.path)[0] == 0

@@ -34,11 +34,46 @@ def test_an_empty_title_brings_the_old_one_back(turnlog, home):
     assert json.loads(out)["title"] == "one"
 
 
-def test_a_tag_is_set_and_taken_off(turnlog, home):
-    code, out, _ = turnlog("tag", "1111", "billing", "--home", home, "--json")
-    assert (code, json.loads(out)["tag"]) == (0, "billing")
-    code, out, _ = turnlog("tag", "1111", "", "--home", home)
-    assert (code, "untagged" in out) == (0, True)
+def test_a_session_has_several_tags(turnlog, home, log):
+    def tag(*words):
+        code, out, err = turnlog("tag", "1111", *words, "--home", home, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)["tags"]
+
+    assert tag("billing", "urgent") == ["billing", "urgent"]
+    # One record has them all: Claude Code knows one tag for each session.
+    assert json.loads(log.read_bytes().splitlines()[-1]) == {
+        "type": "tag",
+        "tag": "billing, urgent",
+        "sessionId": WHOLE,
+    }
+    before = log.read_bytes()
+    assert tag() == tag("urgent") == ["billing", "urgent"]
+    assert log.read_bytes() == before
+    assert tag("two words, billing") == ["billing", "urgent", "two words"]
+    assert tag("urgent", "--off") == ["billing", "two words"]
+    assert tag("--off") == tag("--off") == []
+    assert json.loads(log.read_bytes().splitlines()[-1])["tag"] == ""
+
+
+def test_sessions_are_listed_by_one_of_their_tags(turnlog, home):
+    turnlog("tag", "1111", "billing", "urgent", "--home", home)
+    for tag in ("billing", "urgent", "urgent,billing"):
+        (row,) = json.loads(turnlog("sessions", "--tag", tag, "--json", "--home", home)[1])[
+            "sessions"
+        ]
+        assert (row["id"], row["tags"]) == (WHOLE, ["billing", "urgent"])
+    assert turnlog("sessions", "--tag", "bill", "--home", home)[0] == 1
+
+
+@pytest.mark.parametrize("words", [("green", "--off"), ("",), (" , ",), ("", "--off")])
+def test_a_tag_that_cannot_be_added_or_removed(turnlog, home, log, words):
+    before = log.read_bytes()
+    code, out, err = turnlog("tag", "1111", *words, "--home", home)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert "hint: " in err
+    assert log.read_bytes() == before
 
 
 def test_a_pin_stands_in_the_journal_and_the_log_is_not_touched(turnlog, home, log, tmp_path):

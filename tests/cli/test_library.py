@@ -168,17 +168,19 @@ def test_sessions_are_those_of_the_command(store, printed):
         (("--project", "kites", "--sort", "size"), {"project": "kites", "sort": "size"}),
         (("--since", "2025-11-17T12:00Z"), {"since": "2025-11-17T12:00Z"}),
         (("--until", "2025-11-17", "--reverse"), {"until": "2025-11-17", "reverse": True}),
-        (("--damaged",), {"damaged": True}),
-        (("--with-subagents",), {"with_subagents": True}),
+        (("--is", "damaged"), {"damaged": True}),
+        (("--is", "subagents"), {"with_subagents": True}),
         (("--tag", "green"), {"tag": "green"}),
-        (("--title", "Cost"), {"title": "Cost"}),
-        (("--state", "expired"), {"state": "expired"}),
+        (("Cost",), {"title": "Cost"}),
+        (("--is", "expired"), {"state": "expired"}),
+        (("--sort", "cost"), {"sort": "cost"}),
         (("--sort", "tokens", "--limit", "1"), {"sort": "tokens", "limit": 1}),
         (("--sort", "tokens", "--offset", "1"), {"sort": "tokens", "offset": 1}),
     ):
         shown = printed("sessions", *words)["sessions"]
         assert plain(store.find_sessions(**asked)) == shown, words
-    assert plain(store.sessions()) == printed("sessions")["sessions"]
+    assert plain(store.find_sessions()) == printed("sessions")["sessions"]
+    assert [row.id for row in store.sessions()] == [row.id for row in store.find_sessions()]
     assert [row.id for row in store.sessions(project="orchard")] == [OTHER]
     assert [row.id for row in store.sessions(project=Path("/srv/kites"))] == [SESSION]
 

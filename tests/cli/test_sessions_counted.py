@@ -49,7 +49,7 @@ def test_a_session_has_a_main_log_of_its_own(world, asked_for):
 
 def test_one_of_which_only_agents_are_left_is_gone(world):
     home, _ = world
-    assert ids(cli(home, "sessions", "--gone")) == [BEREFT]
+    assert ids(cli(home, "sessions", "--is", "gone")) == [BEREFT]
     projects = cli(home, "projects")["projects"]
     assert sum(row["sessions"] for row in projects) == len(THERE)
     assert sum(row["gone"] for row in projects) == 1

@@ -31,7 +31,7 @@ COLUMNS = (
 # What is shown of each command. Those that change something begin with a home of their own.
 SHOWN = {
     ALONE: ["", "--version"],
-    "sessions": ["", "--wide", "--since 30d --sort tokens", "--limit 2", "--archived"],
+    "sessions": ["", "--wide", "--since 30d --sort tokens", "--limit 2", "--is archived"],
     "projects": ["", "--since 30d"],
     "search": ["frost", "--exact 'sunrise('", "--results ENOSPC", "tool:Bash --limit 1"],
     "query": [
@@ -54,16 +54,16 @@ SHOWN = {
     ],
     "info": ["f38b", "0b29"],
     "export": ["1235", "f38b -o frost.html", "--since 30d -o pages", "1235 --format csv"],
-    "resume": ["f38b"],
+    "resume": ["f38b", "frost alert", "the", "no-such-session", ""],
     "rename": ["f38b 'Dawn, not noon'"],
-    "tag": ["f38b urgent"],
+    "tag": ["f38b urgent", "2d3f urgent", "2d3f --off"],
     "pin": ["f38b", "f38b --off"],
     "delete": ["1235", "1235 f38b"],
     "fork": ["1235 --into ."],
     "convert": ["1235 --to flat --into flat"],
     "files": ["f38b", "f38b schedule.py", "f38b --diff", "1235"],
-    "todos": ["", "2d3f", "--orphans"],
-    "plans": ["", "calm"],
+    "todos": ["", "2d3f", "--all"],
+    "plans": ["", "calm", "calm --at v1"],
     "prompts": ["", "--full", "nobody-said-this"],
     "cost": [
         "", "model", "session", "project", "blocks", "budgets", "--explain 2026-10-19",
@@ -97,14 +97,15 @@ PIPED = {
 }  # fmt: skip
 # What must have happened before it can be shown.
 BEFORE = {
+    ALONE: ["refresh"],  # The first run says more.
     "unarchive": ["archive 1235"],
     "restore": ["keep", "rm 1235"],  # As an agent's own cleanup does.
     "verify": ["keep", "archive 2d3f"],
     "trash": ["delete 1235"],
 }
 CHANGING = {
-    "rename", "tag", "pin", "delete", "fork", "convert", "export", "refresh", "keep", "archive",
-    "unarchive", "restore", "verify", "retain", "trash", "recover", "repair", "compact",
+    ALONE, "rename", "tag", "pin", "delete", "fork", "convert", "export", "refresh", "keep",
+    "archive", "unarchive", "restore", "verify", "retain", "trash", "recover", "repair", "compact",
 }  # fmt: skip
 # Without a session there is nothing to name: what is asked of an empty home instead.
 NAMED = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -345,7 +345,13 @@ def check_prompts(found, plain, asked):
     assert found.compactions.automatic == sum(trigger == "auto" for trigger, _ in told)
     assert found.compactions.manual == sum(trigger == "manual" for trigger, _ in told)
     answered = {each.session for each in plainly.responses_of(plain, asked) if each.session}
-    sessions = (answered | {session for session, _ in prompts}) & plain.mains
+    # A prompt that a fork copied belongs to the session that was answered.
+    copies = defaultdict(set)
+    for session, rows in plain.logs:
+        for row in rows:
+            copies[row.get("uuid")].add(session)
+    typed = {session for session, row in prompts if copies[row["uuid"]].isdisjoint(answered)}
+    sessions = (answered | typed) & plain.mains
     assert found.overview.sessions == len(sessions)
     average = found.overview.average_messages
     assert average == (round(found.totals.messages / len(sessions), 1) if sessions else None)
@@ -362,7 +368,20 @@ def check(index, plain, asked):
     return found
 
 
+# The fork has nothing that the first session lacks, so it pays for what both have; the response of
+# the first session's own subagent is from before the period.
+PAID_BY_THE_FORK = [
+    (0, "subagent", 10, "Read", 1),
+    (0, "prompt", 900, "Read", 1),
+    (0, "say", 10, "Read", 1),
+]
+# Three responses at one time: their order is that of the log, not that of their names.
+AT_ONCE = [(1, "say", 0, "Read", size) for size in (0, 0, 0, 0, 0, 0, 0, 0, 3, 1, 3)]
+
+
 @given(events, asked_for)
+@example(PAID_BY_THE_FORK, Scope(now=NOW, zone=UTC, since=BEGIN + timedelta(hours=3), limit=None))
+@example(AT_ONCE, Scope(now=NOW, zone=UTC, limit=None))
 def test_every_number_is_that_of_a_plain_look(plan, asked):
     with tempfile.TemporaryDirectory() as tmp:
         home = Home(plan).write(Path(tmp) / "home")

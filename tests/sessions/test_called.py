@@ -58,7 +58,7 @@ def put(home, *lines):
 
 def named(home):
     (row,) = list_sessions([home]).sessions
-    return row.title, row.tag
+    return row.title, ", ".join(row.tags) or None
 
 
 def test_a_list_knows_a_name_from_the_index_wherever_it_stands(tmp_path, monkeypatch):

@@ -137,9 +137,10 @@ class Store(Closing):
         *title* and *model* are parts of a name, *branch*, *tool* and *tag* whole names. A period
         matches sessions that overlap it. *archived* and *gone* list only such sessions if true,
         all if None. The last active one comes first; or *sort* by started, title, records,
-        prompts, tokens, subagents, duration or size.
+        prompts, tokens, cost, subagents, duration or size.
         """
-        from turnlog.api.sessions.lists import list_indexed
+        from turnlog.api.arguments import configured_prices
+        from turnlog.api.sessions.lists import costs_by, list_indexed
 
         within = resolve_scope(self.homes, since, until, project)
         with self.index() as index:
@@ -162,6 +163,7 @@ class Store(Closing):
                 reverse=reverse,
                 limit=limit or None,
                 offset=offset,
+                costs=costs_by("session", index, configured_prices()),
             ).sessions
 
     def session(self, text: str) -> KeptSession:
@@ -524,7 +526,8 @@ class Store(Closing):
     ) -> KeptSession:
         """Set the title, tag or pin of a session; an empty title or tag clears it.
 
-        Title and tag go into the session's log, as Claude Code does it, pins into the journal.
+        A comma separates several tags. Title and tag go into the session's log, as Claude Code
+        does it, pins into the journal.
         """
         session = self.session(text)
         labels = build.labels(title, tag)

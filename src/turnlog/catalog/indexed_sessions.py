@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -35,17 +36,27 @@ from turnlog.catalog.pages import (
     session_costs_sql,
     tokens_of,
 )
-from turnlog.catalog.sessions import Keepings, SessionRow
+from turnlog.catalog.sessions import Keepings, SessionRow, pinned_sessions
 from turnlog.errors import UsageError
 from turnlog.formats import Home
 from turnlog.formats.projects import expand_path, is_within
 from turnlog.index.connection import Index
 from turnlog.index.ids import IS_CALL, instant_at
 from turnlog.keep.archive.archives import Archives
+from turnlog.records.tags import tags_in
 from turnlog.sessions.state import Running, SessionState, State, running_sessions
 
 SessionSort = Literal[
-    "active", "started", "title", "records", "prompts", "tokens", "subagents", "duration", "size"
+    "active",
+    "started",
+    "title",
+    "records",
+    "prompts",
+    "tokens",
+    "cost",
+    "subagents",
+    "duration",
+    "size",
 ]
 SESSION_SORTS: Final[dict[str, str]] = {
     "active": "active_at",
@@ -54,6 +65,7 @@ SESSION_SORTS: Final[dict[str, str]] = {
     "records": "records",
     "prompts": "prompts",
     "tokens": "coalesce(tokens, 0)",
+    "cost": "cost_of(listed.session)",
     "subagents": "subagents",
     "duration": "last_active_at - started_at",
     "size": "bytes",
@@ -80,6 +92,8 @@ class IndexedSession(SessionRow, kw_only=True, frozen=True):
     cache_write_5m: int = 0
     cache_write_1h: int = 0
     cache_read: int = 0
+    cost_usd: str | None = None
+    """Exact, an estimate at API prices; null if nothing was used, or in a list without costs."""
 
     @property
     def tokens(self) -> int:
@@ -88,7 +102,7 @@ class IndexedSession(SessionRow, kw_only=True, frozen=True):
 
 
 class SessionCatalog(Struct, kw_only=True):
-    """What `turnlog sessions --json` prints from the index."""
+    """What `turnlog sessions --json` prints."""
 
     sessions: list[IndexedSession]
     next: int | None
@@ -108,11 +122,16 @@ def list_indexed(
     tool: str | None = None,
     tag: str | None = None,
     text_in_title: str | None = None,
+    words: Sequence[str] = (),
     state: State | str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     has_damage: bool | None = None,
     has_subagents: bool | None = None,
+    crashed: bool | None = None,
+    running: bool | None = None,
+    pinned: bool | None = None,
+    kept: bool | None = None,
     gone: bool | None = None,
     archived: bool | None = False,
     sidechains: bool = False,
@@ -121,19 +140,22 @@ def list_indexed(
     limit: int | None = None,
     offset: int = 0,
     detailed: int | None = None,
+    costs: Mapping[str, str] | None = None,
     now: datetime | None = None,
 ) -> SessionCatalog:
     """List sessions by what the index knows, the one that was active last first.
 
     *project* keeps those that worked in that directory or below it; *model* and *text_in_title* are
-    parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names. *since* and
-    *until* keep the sessions that were active in that time, at its beginning or within it. Those
-    that are *archived* are left out, or listed alone; or, with None, among the others. What is
-    counted is sorted with the most first, titles by the alphabet; *reverse* turns that round, and
-    those of which it is not known come last either way. *gone* keeps those that are gone at their
-    source, kept or not; if it is false, those that can be read. With *sidechains*, main logs that
-    hold only a subagent's records are listed, too. If *detailed* is given, only so
-    many of the first have tokens, tools and branches, which take most of the time.
+    parts of a name, in capitals or not; *branch*, *tool* and *tag* are whole names; a comma
+    separates several tags, of which a session must have all. Each of *words* must be in the title
+    or the first prompt. *since* and *until* keep the sessions
+    that were active in that time, at its beginning or within it. Those that are *archived* are left
+    out, or listed alone; or, with None, among the others. What is counted is sorted with the most
+    first, titles by the alphabet; *reverse* turns that round, and those of which it is not known
+    come last either way. *gone* keeps those that are gone at their source, kept or not; if it is
+    false, those that can be read. With *sidechains*, main logs that hold only a subagent's records
+    are listed, too. If *detailed* is given, only so many of the first have tokens, tools and
+    branches, which take most of the time. *costs* are by session id.
     """
     asked = ListConditions()
     if not sidechains:
@@ -141,19 +163,29 @@ def list_indexed(
     if project is not None:
         asked.keep(_IN_PROJECTS, json.dumps(_projects_in(index, project)))
     called = (_TOOL, None if tool is None else json.dumps(tools_named(index.db, tool)))
-    for condition, wanted in (("has_model(models, ?)", model), called, ("tag = ?", tag)):
+    for condition, wanted in (
+        ("has_model(models, ?)", model),
+        called,
+        ("has_tags(tag, ?)", tag),
+    ):
         if wanted is not None:
             asked.keep(condition, wanted)
     if branch is not None:
         asked.keep(_BRANCH, branch, branch)
     if text_in_title is not None:
         asked.keep("is_part(?, title)", text_in_title)
+    for word in words:
+        asked.keep("(is_part(?, title) OR is_part(?, first_prompt))", word, word)
     if state is not None:
         asked.keep("state_of(life, active_at) = ?", _state_named(state))
     gone_fact = (_IS_GONE if gone else "is_gone", gone)
     for fact, is_wanted in (
         ("damages > 0", has_damage),
         ("subagents > 0", has_subagents),
+        ("is_crashed(session, life, active_at)", crashed),
+        ("is_running(session)", running),
+        ("is_pinned(session)", pinned),
+        ("is_kept(home, path, is_gone)", kept),
         gone_fact,
     ):
         if is_wanted is not None:
@@ -161,8 +193,8 @@ def list_indexed(
     asked.keep_period(since, until)
     order = order_by(sort, SESSION_SORTS, is_rising=reverse != (sort == "title"))
     archives, moment = Archives.load(), now or datetime.now(UTC)
-    if sort == "title" or any(each is not None for each in (model, text_in_title, state)):
-        _give_functions(index, moment)
+    facts = _Facts(index, moment, costs or {})
+    facts.give_functions()
     if archived is not None:
         which = json.dumps(_archived_in(index, archives))
         asked.keep(_ARCHIVED if archived else f"NOT {_ARCHIVED}", which)
@@ -175,17 +207,39 @@ def list_indexed(
         f" ORDER BY {order}, active_at DESC, listed.session, listed.home"
     )
     page = ListPage(index, query, asked.values, limit, offset)
-    sessions = _sessions(index, [row["id"] for row in page.rows], archives, moment, detailed)
+    sessions = _sessions(index, [row["id"] for row in page.rows], archives, facts, detailed)
     return SessionCatalog(sessions=sessions, next=page.next, total=page.total)
 
 
+class SessionTotals(Struct, kw_only=True):
+    """All sessions that can be read, archived ones included."""
+
+    sessions: int
+    projects: int
+    since: datetime | None
+    """When the first of them began."""
+    size_bytes: int
+    """Of their main logs."""
+
+
+def session_totals(index: Index) -> SessionTotals:
+    """Count the sessions of *index*, and their projects and bytes."""
+    sessions, projects, since, size_bytes = index.db.execute(
+        f"WITH {LISTED} SELECT count(*), count(DISTINCT project), min(started_at),"  # noqa: S608
+        f" coalesce(sum(bytes), 0) FROM listed WHERE {IS_THERE}"
+    ).fetchone()
+    return SessionTotals(
+        sessions=sessions, projects=projects, since=instant_at(since), size_bytes=size_bytes
+    )
+
+
 _AS_STORED: Final = (
-    "title", "tag", "records", "prompts", "subagents", "damages", "git_branch", "home", "layout",
+    "title", "records", "prompts", "subagents", "damages", "git_branch", "home", "layout",
     "path",
 )  # fmt: skip
 _COLUMNS: Final = (
     "id", "session", "place", "started_at", "active_at", "bytes", "is_gone", "models", "life",
-    *_AS_STORED,
+    "tag",    *_AS_STORED,
 )  # fmt: skip
 _OF_ARCHIVE: Final = ("session", "home", "path", "layout", "bytes")
 _ARCHIVED: Final = "listed.id IN (SELECT value FROM json_each(?))"
@@ -216,7 +270,7 @@ def _archived_in(index: Index, archives: Archives) -> list[int]:
 
 
 def _sessions(
-    index: Index, ids: list[int], archives: Archives, now: datetime, detailed: int | None
+    index: Index, ids: list[int], archives: Archives, facts: _Facts, detailed: int | None
 ) -> list[IndexedSession]:
     """Return the full rows of the sessions with *ids*, in that order."""
     if not ids:
@@ -227,19 +281,14 @@ def _sessions(
     rows = {row["id"]: row for row in found}
     first = json.dumps(ids[:detailed])
     used, tools, branches = _used(index, first), _tools(index, first), _branches(index, first)
-    (homes,) = index.db.execute("SELECT homes FROM about").fetchone()
-    running = running_sessions(Home(Path(each)) for each in json.loads(homes))
-    keepings = Keepings()
     return [
         _session(
             rows[each],
             used.get((rows[each]["session"], rows[each]["home"]), {}),
             tools.get(each, {}),
             branches.get(each, []),
-            running.get(rows[each]["session"]),
-            keepings=keepings,
             archives=archives,
-            now=now,
+            facts=facts,
         )
         for each in ids
     ]
@@ -250,27 +299,29 @@ def _session(
     used: dict[str, Any],
     tools: dict[str, int],
     branches: list[str],
-    running: Running | None,
     *,
-    keepings: Keepings,
     archives: Archives,
-    now: datetime,
+    facts: _Facts,
 ) -> IndexedSession:
     life = _life(row["life"], row["active_at"])
+    running = facts.running.get(row["session"])
     return IndexedSession(
         id=row["session"],
         project=row["place"],
         started_at=instant_at(row["started_at"]),
         last_active_at=life.last_active_at,
-        state=life.state(now),
-        keeping=keepings.of(row["home"], row["path"], is_gone=bool(row["is_gone"])),
+        state=life.state(facts.now),
+        keeping=facts.keepings.of(row["home"], row["path"], is_gone=bool(row["is_gone"])),
         archived=archives.holds(*(row[name] for name in _OF_ARCHIVE)),
         size_bytes=row["bytes"],
         models=list(models_in(row["models"])),
+        tags=tags_in(row["tag"]),
+        pinned=row["session"] in facts.pins,
+        cost_usd=facts.costs.get(row["session"]),
         branches=branches,
         tools=tools,
         running=running.doing if running and running.is_alive else None,
-        crashed=life.crashed or (running is not None and running.was_killed(life)),
+        crashed=facts.is_crashed(row["session"], life),
         **{name: row[name] for name in _AS_STORED},
         **used,
     )
@@ -350,24 +401,66 @@ def _projects_in(index: Index, directory: str) -> list[int]:
     ]
 
 
-def _give_functions(index: Index, now: datetime) -> None:
-    """Teach SQLite what it cannot say itself: capitals beyond ASCII, and a session's state."""
-    functions: Iterable[tuple[str, int, Any]] = (
-        ("folded_text", 1, lambda text: None if text is None else index.shown(text).casefold()),
-        ("is_part", 2, lambda part, text: text is not None and _is_part(part, index.shown(text))),
-        (
-            "has_model",
-            2,
-            lambda models, part: any(_is_part(part, each) for each in models_in(models)),
-        ),
-        ("state_of", 2, lambda life, active_at: str(_life(life, active_at).state(now))),
-    )
-    for name, parameters, function in functions:
-        index.db.create_function(name, parameters, function)
+class _Facts:
+    """What a list needs and SQLite does not know."""
+
+    def __init__(self, index: Index, now: datetime, costs: Mapping[str, str]) -> None:
+        self._index, self.now, self.costs = index, now, costs
+        self.keepings = Keepings()
+
+    @cached_property
+    def running(self) -> dict[str, Running]:
+        """The sessions that an agent runs, or ran when it was killed, by id."""
+        (homes,) = self._index.db.execute("SELECT homes FROM about").fetchone()
+        return running_sessions(Home(Path(each)) for each in json.loads(homes))
+
+    @cached_property
+    def pins(self) -> frozenset[str]:
+        """The ids of the pinned sessions."""
+        return pinned_sessions()
+
+    def is_crashed(self, session: str, life: SessionState) -> bool:
+        """Return whether a session ended without a clean exit."""
+        running = self.running.get(session)
+        return life.crashed or (running is not None and running.was_killed(life))
+
+    def is_running(self, session: str) -> bool:
+        """Return whether an agent has a session open."""
+        running = self.running.get(session)
+        return running is not None and running.is_alive
+
+    def give_functions(self) -> None:
+        """Add functions to SQLite for the conditions and orders of lists."""
+        shown = self._index.shown
+        functions: Iterable[tuple[str, int, Any]] = (
+            ("folded_text", 1, lambda text: None if text is None else shown(text).casefold()),
+            ("is_part", 2, lambda part, text: text is not None and _is_part(part, shown(text))),
+            (
+                "has_model",
+                2,
+                lambda models, part: any(_is_part(part, each) for each in models_in(models)),
+            ),
+            ("has_tags", 2, _has_tags),
+            ("state_of", 2, lambda life, at: str(_life(life, at).state(self.now))),
+            ("is_crashed", 3, lambda session, life, at: self.is_crashed(session, _life(life, at))),
+            ("is_running", 1, self.is_running),
+            ("is_pinned", 1, lambda session: session in self.pins),
+            ("is_kept", 3, self._is_kept),
+            ("cost_of", 1, lambda session: float(self.costs.get(session, 0))),
+        )
+        for name, parameters, function in functions:
+            self._index.db.create_function(name, parameters, function)
+
+    def _is_kept(self, home: str, path: str, is_gone: int) -> bool:
+        return self.keepings.of(home, path, is_gone=bool(is_gone)) == "kept"
 
 
 def _is_part(part: str, text: str | None) -> bool:
     return bool(text) and part.casefold() in str(text).casefold()
+
+
+def _has_tags(tag: str | None, wanted: str) -> bool:
+    return bool(names := set(tags_in(wanted))) and names.issubset(tags_in(tag))
 
 
 def _life(folded: bytes | None, active_at: int | None) -> SessionState:
@@ -389,7 +482,7 @@ _decode_life = msgspec.msgpack.Decoder(SessionState).decode
 
 
 ProjectSort = Literal[
-    "active", "path", "sessions", "prompts", "messages", "tokens", "subagents", "size"
+    "active", "path", "sessions", "prompts", "messages", "tokens", "cost", "subagents", "size"
 ]
 PROJECT_SORTS: Final[dict[str, str]] = {
     "active": "last_at",
@@ -398,6 +491,7 @@ PROJECT_SORTS: Final[dict[str, str]] = {
     "prompts": "prompts",
     "messages": "messages",
     "tokens": "tokens",
+    "cost": "cost_of(place)",
     "subagents": "subagents",
     "size": "bytes",
 }
@@ -438,6 +532,8 @@ class ProjectRow(Struct, kw_only=True, frozen=True):
     cache_write_5m: int
     cache_write_1h: int
     cache_read: int
+    cost_usd: str | None = None
+    """Exact, an estimate at API prices; null if nothing was used, or in a list without costs."""
 
     @property
     def tokens(self) -> int:
@@ -463,11 +559,15 @@ def list_projects(
     reverse: bool = False,
     limit: int | None = None,
     offset: int = 0,
+    costs: Mapping[str, str] | None = None,
 ) -> ProjectCatalog:
     """List the directories that sessions worked in, the one where something happened last first.
 
-    *since* and *until* choose sessions as `list_indexed` does; each counts with all it has.
+    *since* and *until* choose sessions as `list_indexed` does; each counts with all it has. *costs*
+    are by path.
     """
+    known = costs or {}
+    index.db.create_function("cost_of", 1, lambda place: float(known.get(place, 0)))
     asked = ListConditions()
     asked.keep_period(since, until)
     sums = ", ".join(
@@ -496,6 +596,7 @@ def list_projects(
             first_at=instant_at(row["first_at"]),
             last_at=instant_at(row["last_at"]),
             size_bytes=row["bytes"],
+            cost_usd=known.get(row["place"]),
             **{name: row[name] for name in plain},
         )
         for row in page.rows

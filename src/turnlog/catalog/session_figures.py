@@ -19,6 +19,7 @@ from turnlog.catalog.pages import COUNTERS, models_in, session_costs_sql
 from turnlog.errors import NotFound
 from turnlog.index.connection import Index
 from turnlog.index.ids import IS_CALL, SUBAGENT, instant_at, long_uuid
+from turnlog.records.tags import tags_in
 
 _SESSION: Final = """
 SELECT s.session, s.home, p.path, s.title, s.tag, s.git_branch, s.version, s.layout, s.started_at,
@@ -79,7 +80,7 @@ class SessionFigures(Struct, kw_only=True):
     id: str
     title: str | None
     project: str | None
-    tag: str | None
+    tags: list[str]
     git_branch: str | None
     version: str | None
     layout: str
@@ -126,7 +127,7 @@ def session_figures(
         id=session,
         title=title,
         project=project,
-        tag=tag,
+        tags=tags_in(tag),
         git_branch=branch,
         version=version,
         layout=layout,

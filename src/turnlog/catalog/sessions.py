@@ -28,7 +28,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from turnlog.errors import TurnlogError
-from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere
+from turnlog.formats import Home, LayoutName, LogFile, Problem, find_everywhere, turnlog_home
 from turnlog.formats.find import in_reading_order
 from turnlog.formats.flat.format import is_flat_archive
 from turnlog.formats.home_paths import kept_root
@@ -40,6 +40,8 @@ from turnlog.records.codec import decode
 from turnlog.records.damage import Damage
 from turnlog.records.record import Linked
 from turnlog.records.session_summary import SessionSummary
+from turnlog.records.tags import tags_in
+from turnlog.sessions.journal import Journal
 from turnlog.sessions.metadata import NamedTitle, read_head_tail
 from turnlog.sessions.owners import day_of, is_other_project, owner_in, read_day
 from turnlog.sessions.state import SessionState, State, running_sessions
@@ -115,7 +117,8 @@ class SessionRow(Struct, kw_only=True, frozen=True):
     running: str | None = None
     """The status of the program that has it open, such as "busy", or null."""
     git_branch: str | None = None
-    tag: str | None = None
+    tags: list[str] = []
+    pinned: bool = False
     models: list[str] = []
 
     @property
@@ -125,7 +128,7 @@ class SessionRow(Struct, kw_only=True, frozen=True):
 
 
 class SessionList(Struct, kw_only=True):
-    """What `turnlog sessions --json` prints; of those that crashed, `turnlog recover --json`."""
+    """Sessions from the logs: what `turnlog recover --json` prints of those that crashed."""
 
     sessions: list[SessionRow]
     next: int | None
@@ -218,8 +221,19 @@ def _with_running(rows: list[SessionRow], homes: Iterable[Home]) -> list[Session
 
 
 def _with_keeping(rows: list[SessionRow]) -> list[SessionRow]:
-    keepings = Keepings()
-    return [structs.replace(row, keeping=keepings.of(row.home, row.path)) for row in rows]
+    keepings, pins = Keepings(), pinned_sessions()
+    return [
+        structs.replace(row, keeping=keepings.of(row.home, row.path), pinned=row.id in pins)
+        for row in rows
+    ]
+
+
+def pinned_sessions() -> frozenset[str]:
+    """Return the ids of the pinned sessions; none if the journal cannot be read."""
+    try:
+        return Journal.in_root(turnlog_home()).pins()
+    except (TurnlogError, OSError):
+        return frozenset()
 
 
 def _row(
@@ -288,7 +302,7 @@ def _row_of(
         size_bytes=facts.size_bytes,
         subagents=len(subagents.get((log.home, log.session_id or ""), ())),
         git_branch=found.git_branch,
-        tag=found.tag,
+        tags=tags_in(found.tag),
         models=[model for model in found.models if not model.startswith("<")],
     )
 

@@ -39,9 +39,7 @@ def main() -> None:
     if sys.argv[1:2] == ["refresh"]:
         _refresh(sys.argv[2:])
     gc.set_threshold(50_000, 20, 20)  # Imports create many objects, and nearly all of them stay.
-    out = sys.stdout
-    if isinstance(out, TextIOWrapper) and out.encoding.lower() not in {"utf-8", "utf8"}:
-        out.reconfigure(errors="replace")
+    _avoid_symbols()
     from turnlog.cli.app import run
 
     try:
@@ -50,6 +48,18 @@ def main() -> None:
     except KeyboardInterrupt:  # While an error was printed.
         code = INTERRUPTED
     _exit(code)
+
+
+def _avoid_symbols() -> None:
+    """Print ASCII instead of symbols in other encodings than UTF-8, and on dumb terminals."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and (
+            stream.encoding.lower() not in {"utf-8", "utf8"}
+            or (os.environ.get("TERM") == "dumb" and stream.isatty())
+        ):
+            from turnlog.cli.terminal.ascii_symbols import use_ascii
+
+            use_ascii(stream)
 
 
 def clean_up_when_interrupted() -> None:

@@ -43,7 +43,7 @@ GROUPS: Final = {
         "plans": "List plans, their versions and their sessions.",
         "prompts": "List typed prompts, newest first.",
         "rename": "Set a session's title.",
-        "tag": "Set a session's tag.",
+        "tag": "Add tags to a session, or remove them.",
         "pin": "Protect a session from expiry.",
     },
     "Costs": {
@@ -139,7 +139,7 @@ _MODULES: Final = {
 _TYPED: Final = re.compile(r"^'(.*)' is not one of ", re.DOTALL)
 
 _NO_PAGER: Final = "--no-pager"
-_OLD_NAMES: Final = {"agent": "subagent", "agents": "subagents", "with-agents": "with-subagents"}
+_OLD_NAMES: Final = {"agent": "subagent", "agents": "subagents"}
 """Former names of options and of their choices, still accepted."""
 COMPLETING: Final = "_TURNLOG_COMPLETE"
 """Set by a shell that asks for completions."""
@@ -347,8 +347,6 @@ def _usage_hint(error: click.ClickException) -> str:
     if isinstance(error, click.MissingParameter) and "SESSION" in parameter.make_metavar(context):
         return "give the start of a session id, or latest; turnlog sessions lists them"
     typed = _TYPED.search(error.message)
-    if typed and typed[1] == "cost" and (where, parameter.name) == ("turnlog sessions", "sort"):
-        return "to sort by cost, use turnlog cost session"
     if typed and isinstance(parameter.type, click.Choice):
         return _similar(typed[1], parameter.type.choices) + usual
     return usual

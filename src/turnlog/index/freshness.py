@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-VERSION = 12
+VERSION = 13
 MARK = 0x7475726E  # "turn"
 
 TEMPORARY: dict[str, str] = {}

@@ -258,7 +258,8 @@ CREATE TABLE sessions (
     size_bytes INTEGER NOT NULL DEFAULT 0,
     project INTEGER,                   -- projects
     title TEXT,
-    tag TEXT,
+    first_prompt TEXT,                 -- Its beginning, on one line.
+    tag TEXT,                          -- All of its tags, see records/tags.py.
     started_at INTEGER,
     last_active_at INTEGER,
     records INTEGER NOT NULL DEFAULT 0,

@@ -26,7 +26,7 @@ SELECT
     s.session AS session,  -- Its id.
     p.path AS project,  -- The directory in which it began.
     s.title AS title,  -- Its title, or its first prompt.
-    s.tag AS tag,  -- Its tag.
+    s.tag AS tag,  -- Its tags, separated by commas.
     strftime('%Y-%m-%dT%H:%M:%fZ', s.started_at / 1e6, 'unixepoch') AS started_at,  -- First record.
     strftime('%Y-%m-%dT%H:%M:%fZ', s.last_active_at / 1e6, 'unixepoch') AS last_active_at,  -- Last.
     s.records AS records,  -- Records in its main log.

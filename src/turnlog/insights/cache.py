@@ -43,7 +43,7 @@ _FIVE_MINUTES: Final = timedelta(minutes=5)
 _HOUR: Final = timedelta(hours=1)
 
 _EVERY: Final = (
-    f"SELECT at, id, session, {ANSWERED_BY}, is_sidechain, cache_read,"  # noqa: S608 - No user input.
+    f"SELECT at, record, id, session, {ANSWERED_BY}, is_sidechain, cache_read,"  # noqa: S608 - No user input.
     " cache_write_5m + cache_write_1h + cache_read"
     " FROM messages WHERE at IS NOT NULL AND part = ''"
 )
@@ -125,8 +125,8 @@ def misses_of(index: Index, prices: Prices, asked: Scope) -> list[Miss]:
     every, bounds = _EVERY, list[int]()
     if since is not None:
         every, bounds = f"{_EVERY} AND {_ACTIVE}", [since]
-    # Sorted here by time, then id: SQLite would take longer for it than for everything else.
-    for at, message, session, subagent, is_sidechain, read, cached in sorted(
+    # By time, then by place in the log. SQLite would take longer for it than for everything else.
+    for at, _, message, session, subagent, is_sidechain, read, cached in sorted(
         index.db.execute(every, bounds)
     ):
         key = (session, subagent, is_sidechain)

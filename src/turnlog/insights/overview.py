@@ -15,11 +15,17 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from turnlog.catalog.indexed_sessions import IndexedSession, list_indexed
+from turnlog.catalog.indexed_sessions import (
+    IndexedSession,
+    SessionTotals,
+    list_indexed,
+    session_totals,
+)
 from turnlog.catalog.pages import IS_THERE, LISTED, tokens_of
 from turnlog.catalog.period import Period
 from turnlog.catalog.sessions import Keepings, SessionRow, list_sessions
 from turnlog.costs.ledger import Question, ledger
+from turnlog.costs.lists import costs_by
 from turnlog.costs.usage import IndexSource, UsageScan, scan_usage
 from turnlog.formats import FORMATS, Home
 from turnlog.index.connection import Index
@@ -66,6 +72,8 @@ class Attention(Struct, kw_only=True):
     """Models without a known price, whose cost is missing from all figures."""
     about_to_be_deleted: int
     """Sessions without a kept copy that the agent deletes within a week."""
+    cleanup_days: int | None
+    """After how many days without use the agent deletes a session; null if it never does."""
     unkept: int
     """Latest sessions without a complete kept copy."""
 
@@ -79,7 +87,8 @@ class Overview(Struct, kw_only=True):
     sessions: list[IndexedSession]
     """The latest sessions, the most recently active first."""
     total: int
-    """The number of all sessions."""
+    """The number of all sessions, without archived ones."""
+    totals: SessionTotals
     attention: Attention
 
 
@@ -94,13 +103,21 @@ def overview(
 
     days = LastDays(prices, now=now, zone=zone)
     days.add(IndexSource(index, prices).sums(days.asked.period))
-    catalog = list_indexed(index, gone=False, limit=_LOOKED_INTO, detailed=LATEST, now=now)
+    catalog = list_indexed(
+        index,
+        gone=False,
+        limit=_LOOKED_INTO,
+        detailed=LATEST,
+        costs=costs_by("session", index, prices),
+        now=now,
+    )
     recent = recently_active(catalog.sessions, now)
     return Overview(
         periods=days.periods(active),
         days=days.costs,
         sessions=catalog.sessions[:LATEST],
         total=catalog.total,
+        totals=session_totals(index),
         attention=_attention(index, homes, now, recent, days.unpriced),
     )
 
@@ -166,6 +183,7 @@ def _attention(
         crashed=sum(row.crashed for row in recent),
         unpriced=unpriced,
         about_to_be_deleted=sum(_lost(index, home, now) for home in homes),
+        cleanup_days=_cleanup_days(homes),
         unkept=sum(row.keeping == "live" for row in recent),
     )
 
@@ -193,6 +211,11 @@ def _lost(index: Index, home: Home, now: datetime) -> int:
     return len({session for session, path in rows if keepings.of(str(home.path), path) == "live"})
 
 
+def _cleanup_days(homes: Sequence[Home]) -> int | None:
+    periods = (cleanup_period(home) for home in homes)
+    return min((period.days for period in periods if period is not None), default=None)
+
+
 class BareOverview(Struct, kw_only=True):
     """The result of `turnlog --json` without an index."""
 
@@ -202,7 +225,8 @@ class BareOverview(Struct, kw_only=True):
     sessions: list[SessionRow]
     """The latest sessions, the most recently active first."""
     total: int
-    """The number of all sessions."""
+    """The number of all sessions, without archived ones."""
+    totals: SessionTotals
     attention: Attention
 
 
@@ -224,11 +248,18 @@ def bare_overview(
         days=days.costs,
         sessions=listed[:LATEST],
         total=len(listed),
+        totals=SessionTotals(
+            sessions=len(every),
+            projects=len({row.project for row in every if row.project is not None}),
+            since=min((row.started_at for row in every if row.started_at), default=None),
+            size_bytes=sum(row.size_bytes for row in every),
+        ),
         attention=Attention(
             damaged=None,
             crashed=None,
             unpriced=days.unpriced,
             about_to_be_deleted=LossCount.of(lost).sessions,
+            cleanup_days=_cleanup_days(homes),
             unkept=sum(row.keeping == "live" for row in recently_active(listed, now)),
         ),
     )

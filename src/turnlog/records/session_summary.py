@@ -57,6 +57,7 @@ class SessionSummary(Struct):
     version: str | None = None
     models: dict[str, int] = field(default_factory=dict)
     tag: str | None = None
+    """As it was written; records/tags.py reads it."""
     custom_title: str | None = None
     ai_title: str | None = None
     last_prompt: str | None = None

@@ -24,6 +24,7 @@ from turnlog.formats import LogFile
 from turnlog.records.record import Record, Summary
 from turnlog.records.record_types import AiTitle, CustomTitle, LastPrompt, Marker, Tag
 from turnlog.records.session_summary import SessionSummary, is_local_command
+from turnlog.records.tags import tags_in
 from turnlog.sessions.state import SessionState, State
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.sources import ENDS_BYTES, Seekable, open_source
@@ -38,7 +39,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     id: str
     project: str | None
     title: str | None
-    tag: str | None
+    tags: list[str]
     is_pinned: bool
     started_at: datetime | None
     last_active_at: datetime | None
@@ -77,7 +78,7 @@ class MetadataFold(Struct):
             id=session_id,
             project=found.cwd,
             title=found.title,
-            tag=found.tag,
+            tags=tags_in(found.tag),
             is_pinned=is_pinned,
             started_at=found.started_at,
             last_active_at=found.last_active_at,

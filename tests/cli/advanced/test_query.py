@@ -7,7 +7,7 @@ import pytest
 from query.test_query import PLAN
 from search.query_trees import SESSIONS, built
 from turnlog.cli.advanced.query import OPTIONS, read_query
-from turnlog.cli.terminal.output import fitted
+from turnlog.cli.terminal.tables import Need, widths_for
 from turnlog.errors import UsageError
 from turnlog.query.fields import RESOURCES
 
@@ -190,10 +190,17 @@ def test_what_a_log_says_is_harmless_on_a_terminal(tmp_path, turnlog):
     [([16, 8, 300], 76), ([8] * 12, 70), ([100, 100, 3], 60), ([1], 80), ([], 9)],
 )
 def test_columns_are_cut_only_as_far_as_needed(widths, room):
-    found = fitted(widths, room)
-    assert all(0 < cut <= width for cut, width in zip(found, widths, strict=True))
-    assert sum(found) <= room or all(cut <= 8 for cut in found)
-    assert sum(found) == min(sum(widths), room) or max(found) <= 8
+    needs = [Need(width, 8, rank) for rank, width in enumerate(widths)]
+    found = widths_for(needs, room)
+    kept = [cut for cut in found if cut]
+    assert all(cut <= width for cut, width in zip(found, widths, strict=True))
+    used = sum(kept) + 2 * (len(kept) - 1)
+    assert used <= room
+    if len(kept) == len(widths):
+        assert not widths or used == min(sum(widths) + 2 * (len(widths) - 1), room)
+    else:  # The last columns are dropped, and no more than needed.
+        assert found == [*kept, *([0] * (len(widths) - len(kept)))]
+        assert used + 10 > room
 
 
 def test_no_row_is_empty_where_nothing_was_said(tmp_path, turnlog):

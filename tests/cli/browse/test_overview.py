@@ -1,8 +1,10 @@
 """`turnlog` alone: one screen."""
 
 import json
+import os
 import shlex
 import shutil
+import time
 from pathlib import Path
 
 import jsonschema
@@ -53,7 +55,46 @@ def test_without_sessions_it_shows_a_sample_if_told_to(turnlog, tmp_path):
     assert turnlog("--home", SAMPLES, "--or-sample", tmp_path)[0] == 0
 
 
-def test_without_sessions_it_says_so(turnlog, tmp_path):
+def test_the_first_run_says_what_is_there_what_goes_and_how_to_keep_it(turnlog, home, tmp_path):
+    at = time.time() - 25 * 86_400
+    (log,) = home.rglob("1111*.jsonl")
+    os.utime(log, (at, at))
+    size = sum(each.stat().st_size for each in home.rglob("*.jsonl"))
+    command = f"turnlog keep --home {home}"
+    code, first, _ = turnlog("--home", home)
+    assert code == 0
+    assert first.splitlines()[:4] == [
+        f"Found 2 sessions since 2026-11-01, {size} bytes.",
+        "Claude Code deletes sessions 30 days after their last use: 1 within 7 days.",
+        f"Keep them for good: {command}",
+        "",
+    ]
+    assert first.count("turnlog keep") == 1
+    again = turnlog("--home", home)[1]
+    assert "Found" not in again
+    assert "1 session will be deleted within 7 days" in again
+    assert turnlog(*shlex.split(command)[1:])[0] == 0
+    assert "will be deleted" not in turnlog("--home", home)[1]
+
+
+def test_the_first_run_fits_one_screen(turnlog):
+    _, out, _ = turnlog("--home", SAMPLES)
+    assert out.startswith("Found 4 sessions of 2 projects since 2025-07-02, ")
+    assert len(out.splitlines()) <= 24
+
+
+def test_every_number_of_sessions_is_the_same(turnlog):
+    found = json.loads(turnlog("--home", SAMPLES, "--json")[1])
+    listed = json.loads(turnlog("sessions", "--home", SAMPLES, "--limit", "1", "--json")[1])
+    projects = json.loads(turnlog("projects", "--home", SAMPLES, "--json")[1])["projects"]
+    checked = json.loads(turnlog("check", "--home", SAMPLES, "--json")[1])["totals"]
+    numbers = [found["total"], found["totals"]["sessions"], listed["total"], checked["sessions"]]
+    assert {*numbers, sum(row["sessions"] for row in projects)} == {4}
+    assert found["totals"]["projects"] == len(projects)
+
+
+def test_without_sessions_it_says_where_it_looked_and_what_to_do(turnlog, tmp_path):
     code, out, _ = turnlog("--home", tmp_path)
     assert code == 1
-    assert "hint: " in out
+    assert f"hint: there are no sessions in {tmp_path}" in out
+    assert "start one with claude" in out

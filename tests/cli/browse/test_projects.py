@@ -1,6 +1,7 @@
 """``turnlog projects``, run as a person runs it."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import jsonschema
@@ -17,7 +18,7 @@ def test_projects_are_listed_with_what_was_done_there(turnlog):
     code, out, err = turnlog("projects", "--home", SAMPLES, "--sort", "sessions")
     assert (code, err) == (0, "")
     head, *rows = out.splitlines()
-    assert head.split()[:5] == ["project", "sessions", "prompts", "tokens", "active"]
+    assert head.split()[:5] == ["project", "sessions", "prompts", "tokens", "cost"]
     assert [row.split()[:2] for row in rows] == [
         ["/home/ada/lighthouse", "2"],
         ["/home/ada/orchard", "2"],
@@ -42,6 +43,8 @@ def test_json_is_one_document_that_agrees_with_the_ledger_and_the_list(turnlog):
             "messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read",
         ):  # fmt: skip
             assert row[name] == spent[row["path"]][name] == sum(each[name] for each in mine)
+        costs = sum(Decimal(each["cost_usd"]) for each in mine)
+        assert Decimal(row["cost_usd"]) == Decimal(spent[row["path"]]["cost_usd"]) == costs > 0
 
 
 def test_the_list_is_cut_and_says_how_to_go_on(turnlog):

@@ -1,5 +1,6 @@
 """``turnlog resume``: the chooser, the command line it prints, and what stands in the way."""
 
+import fcntl
 import json
 import os
 import pty
@@ -7,6 +8,8 @@ import select
 import shlex
 import subprocess
 import sys
+import termios
+from copy import copy
 from pathlib import Path
 
 import jsonschema
@@ -63,6 +66,7 @@ def environ(place):
         "TURNLOG_HOME": str(place / "own"),
         "COLUMNS": "80",
         "PYTHONUTF8": "1",
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
 
 
@@ -91,7 +95,6 @@ def test_an_agents_log_is_no_session_to_go_on_with(resume, session):
     assert "88888888 is a subagent's log" in err
     out, _ = resume("8888", "--json", code=1)
     assert [each["kind"] for each in json.loads(out)["resumption"]["obstacles"]] == ["subagents"]
-    assert "is a subagent's log" in resume("8888", "--run", code=2)[1]
 
 
 @pytest.mark.parametrize(
@@ -120,10 +123,10 @@ def test_a_directory_cannot_steer_the_terminal_that_the_line_is_shown_on(
     assert done.stdout.decode() == f"ran in {place / name} with --resume {ID}"
 
 
-def test_run_becomes_the_program_in_the_sessions_directory(resume, session, place):
+def test_on_a_terminal_it_becomes_the_program_in_the_sessions_directory(session, environ, place):
     session(directory=place / "two words")
-    out, _ = resume("8888", "--run")
-    assert out == f"ran in {place / 'two words'} with --resume {ID}"
+    code, shown, _ = typed(["8888"], [], environ, place)
+    assert (code, shown) == (0, f"ran in {place / 'two words'} with --resume {ID}")
 
 
 def test_a_session_that_began_elsewhere_goes_on_where_it_is_filed(resume, session, place):
@@ -154,16 +157,17 @@ def test_nothing_in_the_way_is_said_as_well(resume, session):
     assert obstacles(out) == []
 
 
-def test_a_directory_that_is_gone(resume, session, place):
+def test_a_directory_that_is_gone(resume, session, place, environ):
     session(directory=place / "gone", made=False)
     out, err = resume("8888", code=1)
     assert out.startswith(f"cd {place / 'gone'} && ")
     assert "warning: the directory it worked in is gone" in err
     assert "hint: " in err
     assert obstacles(resume("8888", "--json", code=1)[0]) == ["directory_gone"]
-    out, err = resume("8888", "--run", code=2)
-    assert not out
-    assert err.startswith("error: the directory it worked in is gone")
+    code, shown, _ = typed(["8888"], [], environ, place)
+    assert code == 1
+    assert "warning: the directory it worked in is gone" in shown
+    assert shown.endswith(f"claude --resume {ID}\r\n")
 
 
 def test_a_session_that_says_no_directory(resume, session):
@@ -172,14 +176,15 @@ def test_a_session_that_says_no_directory(resume, session):
     assert out == f"claude --resume {ID}\n"
     assert "says in which directory" in err
     assert "no_directory" in obstacles(resume("8888", "--json", code=1)[0])
-    resume("8888", "--run", code=2)
 
 
-def test_no_program_on_the_path(resume, session):
+def test_no_program_on_the_path(resume, session, place, environ):
     session()
     assert obstacles(resume("8888", "--json", code=1, PATH="/nowhere")[0]) == ["no_program"]
-    _, err = resume("8888", "--run", code=2, PATH="/nowhere")
-    assert "claude is not on the PATH" in err
+    code, shown, _ = typed(["8888"], [], environ | {"PATH": "/nowhere"}, place)
+    assert code == 1
+    assert "warning: claude is not on the PATH\r\nhint: install Claude Code" in shown
+    assert shown.endswith(f"cd {place / 'kite'} && claude --resume {ID}\r\n")
 
 
 def obey(err, environ, place):
@@ -197,7 +202,7 @@ def test_a_log_in_another_home_comes_with_the_way_to_copy_it(resume, session, pl
     session(home=place / "other home")
     out, _ = resume("8888", "--home", place / "other home", "--json", code=1)
     assert obstacles(out) == ["elsewhere"]
-    _, err = resume("8888", "--home", place / "other home", "--run", code=2)
+    _, err = resume("8888", "--home", place / "other home", code=1)
     copy = obey(err, environ, place)
     out, err = resume(copy["id"])  # Nothing is in the way of the copy.
     assert out == f"cd {place / 'kite'} && claude --resume {copy['id']}\n"
@@ -211,7 +216,7 @@ def test_a_log_in_another_layout_comes_with_the_way_to_convert_it(resume, place,
         {"type": "user", "uuid": "u1", "content": [{"type": "text", "text": "Fly"}]},
     ]
     (place / "store" / f"{ID}.jsonl").write_bytes(log_of(*flat))
-    _, err = resume("8888", "--home", place / "store", "--run", code=2)
+    _, err = resume("8888", "--home", place / "store", code=1)
     copy = obey(err, environ, place)
     out, err = resume(copy["id"])
     assert out == f"cd {place / 'kite'} && claude --resume {copy['id']}\n"
@@ -256,7 +261,7 @@ def test_a_session_that_runs_is_not_run_twice(resume, session, place):
     running.parent.mkdir()
     running.write_text(json.dumps({"pid": os.getpid(), "sessionId": ID, "status": "busy"}))
     assert obstacles(resume("8888", "--json", code=1)[0]) == ["running"]
-    _, err = resume("8888", "--run", code=2)
+    _, err = resume("8888", code=1)
     assert f"process {os.getpid()} has it open" in err
 
 
@@ -274,9 +279,65 @@ def test_an_unknown_session_is_a_mistake(resume, session):
     assert "hint: " in err
 
 
-def test_run_and_json_are_not_meant_together(resume, session):
-    session()
-    resume("8888", "--run", "--json", code=2)
+# -- words -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three(session):
+    """Three sessions; one has a title that is none of its prompts."""
+
+    def said(text):
+        return {"message": {"role": "user", "content": text}}
+
+    session(**said("Sew a kite"))
+    log = session(OTHER, **said("Sew a bag"))
+    later = record("r", "q", sessionId=OTHER, timestamp="2026-03-04T12:00:00Z")
+    titled = {"type": "custom-title", "customTitle": "Autumn", "sessionId": OTHER}
+    log.write_bytes(log.read_bytes() + log_of(later | said("Paint the tail blue"), titled))
+    session("77777777-cccc-4ccc-8ccc-777777777777", **said("Fold a boat"))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["9999"], OTHER),
+        (["autumn"], OTHER),
+        (["a", "bag"], OTHER),
+        (["KITE"], ID),
+        (["painted", "tail"], OTHER),  # A later prompt, by its words.
+    ],
+)
+def test_words_find_a_session_by_id_title_or_prompt(resume, three, place, words, found):
+    out, err = resume(*words)
+    assert (out, err) == (f"cd {place / 'kite'} && claude --resume {found}\n", "")
+
+
+def test_several_that_match_are_listed_where_a_shell_does_not_run_them(resume, three):
+    out, err = resume("sew", code=2)
+    assert out == ""
+    first, *rows, hint = err.splitlines()
+    assert first == "error: 2 sessions match 'sew'"
+    assert [row.split()[0] for row in rows] == ["88888888", "99999999"]
+    assert hint.startswith("hint: ")
+    document = json.loads(resume("sew", "--json", code=2)[0])
+    jsonschema.validate(document, SCHEMA)
+    assert [row["id"] for row in document["sessions"]] == [ID, OTHER]
+    assert document["resumption"] is None
+
+
+def test_words_that_no_session_has(resume, three):
+    for words in (["zeppelin"], ["kite", "bag"], ["no such:thing ("]):
+        out, err = resume(*words, code=2)
+        assert out == ""
+        assert err.startswith("error: no session has ")
+        assert "hint: " in err
+
+
+def test_a_project_narrows_the_choice(resume, session, place):
+    session(message={"role": "user", "content": "Sew a kite"})
+    other = {"role": "user", "content": "Sew a bag"}
+    session(OTHER, directory=place / "bags", message=other)
+    assert OTHER in resume("sew", "--project", place / "bags")[0]
 
 
 # -- the chooser ----------------------------------------------------------------------------
@@ -302,67 +363,113 @@ def test_nothing_to_choose_from_is_an_answer_with_a_hint(resume):
 
 def test_the_command_runs_under_clicks_own_runner(session, environ):
     session()
-    done = CliRunner(env=environ).invoke(command, ["8888"])
+    # A copy: click remembers the options of the first context, in which -h is not help.
+    done = CliRunner(env=environ).invoke(copy(command), ["8888"])
     assert f"claude --resume {ID}" in done.output
 
 
-def typed(arguments, answers, environ, cwd, *, stdout_too=True):
-    """Run the command at a real terminal, type *answers*, give what it showed."""
+def typed(arguments, answers, environ, cwd, *, stdout_too=True, term="xterm"):
+    """Run the command at a real terminal; give what it showed.
+
+    *answers* are pairs: what to wait for on the screen, and the keys to press then.
+    """
     leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, 80))
+    before = termios.tcgetattr(follower)
     process = subprocess.Popen(
         [*RUN, *arguments],
         stdin=follower,
         stdout=follower if stdout_too else subprocess.PIPE,
         stderr=follower,
-        env=environ | {"TERM": "dumb"},
+        env={name: value for name, value in environ.items() if name != "COLUMNS"} | {"TERM": term},
         cwd=cwd,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
     )
-    os.close(follower)
-    shown = b""
-    for answer in answers:
-        while b"Enter to cancel]" not in shown.rpartition(b"\n")[2]:
+    shown, seen = b"", 0
+    for awaited, keys in answers:
+        while awaited.encode() not in shown[seen:]:
             ready, _, _ = select.select([leader], [], [], 30)
             assert ready, shown
             shown += os.read(leader, 4096)
-        os.write(leader, answer + b"\n")
-        shown += b"\n"
+        seen = len(shown)
+        os.write(leader, keys)
     printed = b""
     if process.stdout:
         with process.stdout:
             printed = process.stdout.read()
+    code = process.wait(60)
+    after = termios.tcgetattr(follower)
+    os.close(follower)
     try:
         while chunk := os.read(leader, 4096):
             shown += chunk
     except OSError:  # The other end of a terminal that is closed.
         pass
     os.close(leader)
-    return process.wait(60), shown.decode(), printed.decode()
+    assert after == before  # The terminal is as it was.
+    return code, shown.decode(), printed.decode()
 
 
-def test_at_a_terminal_a_number_chooses(session, environ, place):
-    session()
-    code, shown, _ = typed([], [b"7", b"x", b"1"], environ, place)
+END = "Esc to cancel"
+
+
+def test_a_list_is_filtered_while_one_types(three, environ, place):
+    answers = [
+        ("3 of 3; ", b"boa"),
+        ("1 of 3; ", b"\x7f\x7f\x7f"),
+        ("3 of 3; ", b"aut"),
+        ("1 of 3; ", b"\r"),
+    ]
+    code, shown, _ = typed([], answers, environ, place)
     assert code == 0
-    assert shown.count("Session [1-1, Enter to cancel]:") == 3
-    assert f"claude --resume {ID}" in shown
+    assert "  kite  Autumn" in shown
+    assert shown.endswith(f"\r\x1b[Jran in {place / 'kite'} with --resume {OTHER}")
 
 
-def test_at_a_terminal_no_answer_chooses_none(session, environ, place):
-    session()
-    code, shown, _ = typed([], [b""], environ, place)
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        (b"\r", ID),
+        (b"\x1b[B\r", OTHER),
+        (b"\x1bOB\x1bOA\x1bOB\r", OTHER),
+        (b"\x0e\x0e\x0e\x10\r", ID),  # Not beyond the last.
+        (b"zzz\r\x15autumn\r", OTHER),  # Enter without a match chooses nothing.
+    ],
+)
+def test_keys_move_the_choice_among_those_that_match(three, environ, place, keys, chosen):
+    _, shown, _ = typed(["sew"], [("2 of 2; ", keys)], environ, place)
+    assert f"with --resume {chosen}" in shown
+
+
+@pytest.mark.parametrize(("keys", "code"), [(b"\x1b", 0), (b"\x04", 0), (b"\x03", 130)])
+def test_a_choice_can_be_cancelled(three, environ, place, keys, code):
+    done, shown, _ = typed([], [(END, keys)], environ, place)
+    assert done == code
+    assert "--resume" not in shown
+    assert code or shown.endswith("\r\x1b[J")  # Ctrl-C discards what waits to be shown.
+
+
+def test_a_shell_gets_only_the_line(three, environ, place):
+    code, shown, printed = typed([], [(END, b"kite sew\r")], environ, place, stdout_too=False)
     assert code == 0
-    assert "claude --resume" not in shown
-
-
-def test_a_shell_gets_only_the_line(session, environ, place):
-    session()
-    code, shown, printed = typed([], [b"1"], environ, place, stdout_too=False)
-    assert code == 0
-    assert "88888888" in shown
+    assert "77777777" in shown
     assert printed == f"cd {place / 'kite'} && claude --resume {ID}\n"
 
 
-def test_a_number_and_run_become_the_program(session, environ, place):
-    session()
-    _, shown, _ = typed(["--run"], [b"1"], environ, place)
-    assert f"ran in {place / 'kite'} with --resume {ID}" in shown
+def test_a_title_cannot_steer_the_terminal(session, environ, place):
+    session(message={"role": "user", "content": "\x1b[2Jgone\u202e"})
+    _, shown, _ = typed([], [(END, b"\x1b")], environ, place)
+    assert "\x1b[2J" not in shown
+    assert "\u202e" not in shown
+
+
+def test_a_terminal_without_a_cursor_gets_numbers(three, environ, place):
+    ask = "Resume [1-3, Enter to cancel]: "
+    _, shown, _ = typed(
+        [], [(ask, b"7\n"), (ask, b"x\n"), (ask, b"2\n")], environ, place, term="dumb"
+    )
+    assert f"with --resume {ID}" in shown
+    assert "\x1b" not in shown
+    code, shown, _ = typed([], [(ask, b"\n")], environ, place, term="dumb")
+    assert (code, "with --resume" in shown) == (0, False)

@@ -7,10 +7,11 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
+from rich.cells import cell_len
 
 import turnlog as turnlog_library
 from turnlog.catalog.indexed_sessions import SESSION_SORTS, SessionCatalog
-from turnlog.cli.browse.sessions import SORTS, STATES
+from turnlog.cli.browse.sessions import LIFE, SORTS
 from turnlog.sessions.state import State
 
 WHOLE = "11111111-aaaa-4aaa-8aaa-111111111111"
@@ -133,7 +134,7 @@ def test_agents_are_shown_when_asked_for(turnlog):
     ("old", "new"),
     [
         (("show", "f38b", "--agents"), ("show", "f38b", "--subagents")),
-        (("sessions", "--with-agents"), ("sessions", "--with-subagents")),
+        (("sessions", "--is", "agents"), ("sessions", "--is", "subagents")),
         (("sessions", "--sort", "agents"), ("sessions", "--sort", "subagents")),
         (("cost", "agent"), ("cost", "subagent")),
         (("cost", "--by", "agent"), ("cost", "--by", "subagent")),
@@ -265,9 +266,9 @@ def test_a_filter_or_an_order_asks_the_index(turnlog):
     assert sorted(rows_of(out)) == sorted(rows_of(turnlog("sessions", "--home", SAMPLES)[1]))
     _, backwards, _ = turnlog("sessions", "--home", SAMPLES, "--sort", "tokens", "--reverse")
     assert rows_of(backwards) == rows_of(out)[::-1]
-    _, some, _ = turnlog("sessions", "--home", SAMPLES, "--with-subagents")
+    _, some, _ = turnlog("sessions", "--home", SAMPLES, "--is", "subagents")
     assert rows_of(some) == ["f38b2ffc"]
-    _, titled, _ = turnlog("sessions", "--home", SAMPLES, "--title", "FROST", "--no-refresh")
+    _, titled, _ = turnlog("sessions", "--home", SAMPLES, "FROST", "--no-refresh")
     assert rows_of(titled) == ["f38b2ffc"]
 
 
@@ -285,38 +286,87 @@ def test_both_lists_tell_the_same_of_the_samples(turnlog):
         assert {"input", "output", "cache_write_5m", "cache_write_1h", "cache_read"} <= set(other)
 
 
-def test_the_plain_list_needs_no_index_and_makes_none(turnlog, home, tmp_path):
-    own = tmp_path / "own"
-    code, out, _ = turnlog("sessions", "--home", home, TURNLOG_HOME=str(own))
-    assert (code, len(rows_of(out))) == (0, 2)
-    assert not own.exists()
-
-
-def test_without_a_usable_index_the_plain_list_works_and_the_rest_says_so(turnlog, home, tmp_path):
+def test_without_a_usable_index_one_is_made_for_the_list(turnlog, home, tmp_path):
     own = tmp_path / "own"
     own.write_text("in the way")
-    for more in ((), ("--project", "/"), ("--limit", "1"), ("--no-refresh",)):
-        code, _, err = turnlog("sessions", "--home", home, *more, TURNLOG_HOME=str(own))
-        assert (code, err) == (1 if "--project" in more else 0, "")
-    code, out, err = turnlog("sessions", "--home", home, "--damaged", TURNLOG_HOME=str(own))
-    assert (code, rows_of(out)) == (0, ["22222222"])
+    code, out, err = turnlog("sessions", "--home", home, TURNLOG_HOME=str(own))
+    assert (code, sorted(rows_of(out))) == (0, ["11111111", "22222222"])
     assert err.startswith("notice: the index cannot be written: ")
 
 
+def test_words_are_parts_of_the_title_or_of_the_first_prompt(turnlog, home):
+    turnlog("rename", "1111", "The Orchard", "--home", home)
+
+    def found(*words):
+        return rows_of(turnlog("sessions", *words, "--home", home)[1])
+
+    assert found("orch") == found("ONE") == found("one", "orchard") == ["11111111"]
+    assert found("two") == ["22222222"]
+    assert "leave out words" in turnlog("sessions", "one", "two", "--home", home)[1]
+
+
+def test_each_state_lists_the_sessions_that_are_in_it(turnlog, home):
+    def found(*states):
+        words = [word for state in states for word in ("--is", state)]
+        code, out, _ = turnlog("sessions", *words, "--home", home, "--json")
+        ids = [row["id"][:4] for row in json.loads(out)["sessions"]]
+        assert code == (0 if ids else 1)
+        return ids
+
+    assert found("pinned") == found("kept") == found("running") == found("archived") == []
+    turnlog("pin", "1111", "--home", home)
+    turnlog("keep", "--session", "2222", "--home", home)
+    (home / "sessions").mkdir()
+    running = {"sessionId": WHOLE, "pid": os.getpid(), "status": "busy"}
+    (home / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(running))
+    assert found("pinned") == found("running") == found("pinned", "running") == ["1111"]
+    assert found("kept") == found("damaged") == found("kept", "damaged") == ["2222"]
+    assert found("pinned", "kept") == []
+    turnlog("archive", "2222", "--home", home)
+    assert found("archived") == ["2222"]
+    assert found("damaged") == []  # Archived ones are listed on request.
+
+
+def test_a_list_shows_pins_tags_and_costs(turnlog):
+    shown = turnlog("sessions", "--home", SAMPLES)[1].splitlines()
+    assert shown[0].split() == ["session", "active", "project", "cost", "title"]
+    assert "$0.10  Harvest forecast #design" in shown[2]
+
+
+def test_a_pin_has_a_mark(turnlog, home):
+    turnlog("pin", "1111", "--home", home)
+    turnlog("tag", "1111", "red", "--home", home)
+    turnlog("rename", "1111", "word " * 40, "--home", home)
+    (row,) = (row for row in turnlog("sessions", "--home", home)[1].splitlines() if "1111" in row)
+    assert "★ word word" in row
+    assert row.endswith("… #red")  # The title is cut, its tags are not.
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_columns_are_dropped_and_wide_characters_counted(turnlog, home, columns):
+    turnlog("rename", "1111", "果樹園の春 " * 20, "--home", home)
+    shown = turnlog("sessions", "--home", home, COLUMNS=str(columns))[1].splitlines()
+    assert all(cell_len(line) <= columns for line in shown)
+    assert {line.split()[0] for line in shown[1:]} == {"11111111", "22222222"}
+    assert ("project" in shown[0]) == (columns > 40)
+
+
 def test_damage_is_told_where_it_is_asked_for(turnlog, home):
-    _, out, _ = turnlog("sessions", "--home", home, "--damaged")
+    _, out, _ = turnlog("sessions", "--home", home, "--is", "damaged")
     assert rows_of(out) == ["22222222"]
     assert "damage" in out
 
 
 def test_a_gone_session_is_listed_when_asked_for(turnlog, home):
-    assert turnlog("sessions", "--home", home, "--gone")[0] == 1
+    assert turnlog("sessions", "--home", home, "--is", "gone")[0] == 1
     (log,) = home.rglob("1111*.jsonl")
     log.unlink()
     assert rows_of(turnlog("sessions", "--home", home, "--wide")[1]) == ["22222222"]
-    _, out, _ = turnlog("sessions", "--home", home, "--gone")
+    _, out, _ = turnlog("sessions", "--home", home, "--is", "gone")
     assert rows_of(out) == ["11111111"]
-    (row,) = json.loads(turnlog("sessions", "--home", home, "--gone", "--json")[1])["sessions"]
+    (row,) = json.loads(turnlog("sessions", "--home", home, "--is", "gone", "--json")[1])[
+        "sessions"
+    ]
     assert (row["id"], row["keeping"], row["title"]) == (WHOLE, "gone", "one")
 
 
@@ -338,7 +388,13 @@ def test_since_and_until_are_days_of_this_machines_zone(turnlog, home):
 
 @pytest.mark.parametrize(
     "wrong",
-    [("--since", "someday"), ("--sort", "colour"), ("--state", "asleep"), ("--limit", "-1")],
+    [
+        ("--since", "someday"),
+        ("--sort", "colour"),
+        ("--is", "asleep"),
+        ("--is", "active", "--is", "expired"),
+        ("--limit", "-1"),
+    ],
 )
 def test_a_mistake_in_an_option_is_told_before_anything_is_read(turnlog, home, tmp_path, wrong):
     own = tmp_path / "own"
@@ -351,10 +407,10 @@ def test_a_mistake_in_an_option_is_told_before_anything_is_read(turnlog, home, t
 
 @pytest.mark.parametrize("text", ["%", "_", "'", '"; --', "[a-z]*", "\\", "\udcff", ""])
 def test_odd_text_in_a_filter_means_itself(turnlog, home, text):
-    for option in ("--title", "--model", "--branch", "--tool", "--tag"):
-        code, out, err = turnlog("sessions", "--home", home, f"{option}={text}")
+    for option in ("--model=", "--branch=", "--tool=", "--tag=", ""):
+        code, out, err = turnlog("sessions", f"{option}{text}", "--home", home)
         assert err == ""
-        assert code == (0 if option == "--title" and not text else 1), out
+        assert code == (0 if not option and not text else 1), out
 
 
 def test_nothing_found_with_a_filter_says_what_to_do(turnlog, home):
@@ -393,7 +449,7 @@ def test_what_a_log_says_cannot_steer_a_wide_table(turnlog, home):
 
 def test_the_names_of_sorts_and_states_are_those_that_are_understood():
     assert tuple(SESSION_SORTS) == SORTS
-    assert tuple(State) == STATES
+    assert tuple(State) == LIFE
 
 
 def test_what_cannot_be_read_is_told_beside_the_list(turnlog, home):

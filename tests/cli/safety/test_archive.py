@@ -108,10 +108,10 @@ def test_lists_leave_it_out_and_everything_else_sees_it(run, remove):
     assert ids(run("sessions", "--json")[0]) == [DAMAGED]
     assert ids(run("sessions", "--json", "--sort", "records")[0]) == [DAMAGED]
     for more in ((), ("--sort", "records"), ("--wide",)):
-        out, _ = run("sessions", "--json", "--archived", *more)
+        out, _ = run("sessions", "--json", "--is", "archived", *more)
         assert ids(out) == [WHOLE]
         assert json.loads(out)["sessions"][0]["archived"] is True
-    assert "11111111" in run("sessions", "--archived")[0]
+    assert "11111111" in run("sessions", "--is", "archived")[0]
     assert "one" in run("show", "1111")[0]
     assert WHOLE in run("search", "one", "--json")[0]
     assert WHOLE in run("info", "1111", "--json")[0]
@@ -122,7 +122,7 @@ def test_lists_leave_it_out_and_everything_else_sees_it(run, remove):
 
 
 def test_nothing_archived_is_said_so(run):
-    out, _ = run("sessions", "--archived", code=1)
+    out, _ = run("sessions", "--is", "archived", code=1)
     assert "No archived sessions found." in out
 
 
@@ -151,7 +151,7 @@ def test_a_flat_store(turnlog, tmp_path):
     assert (code, path.exists()) == (0, False)
     assert out.startswith("✓ abc123de archived, originals deleted: 1 file")
     assert turnlog("sessions", "--home", store)[0] == 1
-    assert "abc123de" in turnlog("sessions", "--home", store, "--archived")[1]
+    assert "abc123de" in turnlog("sessions", "--home", store, "--is", "archived")[1]
     code, out, _ = turnlog("unarchive", "abc", "--home", store)
     assert (code, path.read_bytes()) == (0, before)
 

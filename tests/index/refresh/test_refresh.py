@@ -121,7 +121,7 @@ def test_sessions_are_those_of_the_catalog_and_of_their_logs(indexed):
         # The list looks at the ends of a log only; a title between them is known to the others.
         assert mine["title"] in (row.title, found.title)
         assert {name: mine[name] for name in ("tag", "records", "prompts", "version")} == {
-            "tag": found.tag,
+            "tag": ", ".join(found.tags) or None,
             "records": found.records,
             "prompts": found.prompts,
             "version": found.version,

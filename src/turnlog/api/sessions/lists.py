@@ -11,8 +11,10 @@ from turnlog.catalog.indexed_sessions import (
     ProjectSort,
     SessionCatalog,
     SessionSort,
+    SessionTotals,
     list_indexed,
     list_projects,
+    session_totals,
 )
 from turnlog.catalog.names import models_used, no_such_model, no_such_tool, tools_named
 from turnlog.catalog.session_figures import (
@@ -23,7 +25,8 @@ from turnlog.catalog.session_figures import (
     session_figures,
 )
 from turnlog.catalog.sessions import Keeping, SessionList, SessionRow, list_sessions
-from turnlog.formats.homes import Home
+from turnlog.costs.lists import costs_by
+from turnlog.formats import Home
 from turnlog.index.connection import Index
 
 __all__ = [
@@ -38,12 +41,15 @@ __all__ = [
     "SessionList",
     "SessionRow",
     "SessionSort",
+    "SessionTotals",
+    "costs_by",
     "list_indexed",
     "list_projects",
     "list_sessions",
     "newest_records",
     "placed_record",
     "session_figures",
+    "session_totals",
     "sessions_in",
     "unknown_names",
 ]

@@ -107,7 +107,7 @@ class SessionDocument(Struct, kw_only=True):
     id: str
     project: str | None
     title: str | None
-    tag: str | None
+    tags: list[str]
     started_at: datetime | None
     last_active_at: datetime | None
     git_branch: str | None
@@ -184,7 +184,7 @@ def describe(
         id=session.id,
         project=found.cwd,
         title=found.title,
-        tag=found.tag,
+        tags=known.tags,
         started_at=found.started_at,
         last_active_at=found.last_active_at,
         git_branch=found.git_branch,

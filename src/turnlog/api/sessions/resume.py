@@ -12,15 +12,18 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from turnlog.api.sessions.kept_session import KeptSession
+from turnlog.catalog.indexed_sessions import IndexedSession, list_indexed
 from turnlog.catalog.sessions import SessionRow, list_sessions
 from turnlog.errors import TurnlogError
 from turnlog.formats import FORMATS, Format, Home, Problem, read_name
+from turnlog.index.connection import Index
 from turnlog.records.record import Linked, Record
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import read_head_tail
@@ -80,6 +83,49 @@ def recent_sessions(
         next=found.next,
         total=found.total,
     )
+
+
+def matching_sessions(
+    index: Index, words: Sequence[str] = (), *, project: str | None = None
+) -> list[IndexedSession]:
+    """Return the sessions that *words* may mean, the last active one first.
+
+    *words* are the start of an id, or parts of the title or the first prompt; if no session has
+    them there, words of any prompt.
+    """
+    listed = partial(list_indexed, index, project=project, gone=False, archived=None, detailed=0)
+    found = listed(words=words).sessions
+    if len(words) == 1:
+        known = {row.id for row in found}
+        found = [row for row in listed().sessions if row.id.startswith(words[0]) or row.id in known]
+    if not found and words:
+        said = _sessions_said(index, words, project)
+        found = [row for row in listed().sessions if row.id in said]
+    # A session with copies in several homes is resumed once.
+    return list({row.id: row for row in reversed(found)}.values())[::-1]
+
+
+def _sessions_said(index: Index, words: Sequence[str], project: str | None) -> set[str | None]:
+    """Return the sessions whose prompts have all *words*, in any form."""
+    from turnlog.api.search import FieldFilter, narrow, parse, search
+
+    now = datetime.now(UTC)
+    ask = partial(search, index, now=now, zone=UTC, project=project, limit=0, per_session=1)
+    prompts = FieldFilter("is", "prompt")
+    return set.intersection(
+        *(
+            {hit.session for hit in ask(narrow(parse(word, now=now, zone=UTC), prompts)).hits}
+            for word in words
+        )
+    )
+
+
+def choices_of(
+    homes: Iterable[Home], rows: Sequence[SessionRow], *, now: datetime | None = None
+) -> list[RecentSession]:
+    """Return *rows* as sessions to choose from."""
+    places, moment = tuple(homes), now or datetime.now(UTC)
+    return [_choice(places, number, row, moment, None) for number, row in enumerate(rows, 1)]
 
 
 def _choice(

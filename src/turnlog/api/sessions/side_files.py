@@ -278,7 +278,7 @@ def list_plans(
 def find_plan(
     homes: Sequence[Home],
     name: str,
-    digest: str | None = None,
+    at: str | None = None,
     *,
     project: str | None = None,
     session: str | None = None,
@@ -287,12 +287,12 @@ def find_plan(
 ) -> tuple[PlansDocument, str | None]:
     """Return the plan whose name begins with *name*, and its current text.
 
-    It has all its versions, or the one whose SHA-256 begins with *digest*.
+    It has all its versions, or with *at* only one: "v1" is the oldest.
     """
     plan = with_kept_versions(_only(_plans(homes, project, session, since, until), name), homes)
     row = _plan_row(plan, texts=True)
-    if digest is not None:
-        row.versions = [_version(row, digest)]
+    if at is not None:
+        row.versions = [_version(row, at)]
     return PlansDocument(plans=[row], next=None, total=1), plan.text
 
 
@@ -328,16 +328,15 @@ def _only(plans: Sequence[Plan], name: str) -> Plan:
     )
 
 
-def _version(row: PlanRow, digest: str) -> PlanVersionRow:
-    matches = [each for each in row.versions if digest and each.sha256.startswith(digest.lower())]
-    if len(matches) != 1:
-        many = "several versions" if matches else "no version"
-        raise NotFound(
-            f"{many} begin with {digest[:80]!r}",
-            hint="list the versions of the plan",
-            code="no-such-plan-version",
-        )
-    return matches[0]
+def _version(row: PlanRow, at: str) -> PlanVersionRow:
+    for number, version in enumerate(row.versions, 1):
+        if at == f"v{number}":
+            return version
+    raise NotFound(
+        f"the plan has no version {at[:80]!r}",
+        hint=f"use v1 to v{len(row.versions)}",
+        code="no-such-plan-version",
+    )
 
 
 def _plan_row(plan: Plan, *, texts: bool) -> PlanRow:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from turnlog.api.homes import Home, LayoutName, turnlog_home
+from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.api.store import Store, open_store
-from turnlog.errors import NotFound
+from turnlog.errors import NotFound, UsageError
 from turnlog.formats import format_named
+from turnlog.records.tags import join_tags, tags_in
 from turnlog.sessions.convert.convert import DialectChoice, convert
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.fork import fork, thread_to
@@ -20,9 +22,11 @@ __all__ = [
     "DialectChoice",
     "ForkDocument",
     "LabelsDocument",
+    "add_tags",
     "convert_session",
     "fork_session",
     "label_session",
+    "remove_tags",
 ]
 
 
@@ -31,7 +35,7 @@ class LabelsDocument(Struct, kw_only=True):
 
     id: str
     title: str | None
-    tag: str | None
+    tags: list[str]
     pinned: bool
     path: str
 
@@ -41,17 +45,52 @@ def label_session(
     name: str,
     *,
     title: str | None = None,
-    tag: str | None = None,
     pinned: bool | None = None,
 ) -> LabelsDocument:
-    """Set the title, tag or pin of a session; an empty title or tag clears it."""
+    """Set the title or the pin of a session; an empty title clears it."""
     store = Store(homes, turnlog_home())
-    session = store.update(name, title=title, tag=tag, pinned=pinned)
+    return _labels(store, store.update(name, title=title, pinned=pinned))
+
+
+def add_tags(homes: Sequence[Home], name: str, tags: Sequence[str]) -> LabelsDocument:
+    """Add *tags* to a session."""
+    store = Store(homes, turnlog_home())
+    session = store.session(name)
+    before = session.metadata.tags
+    after = tags_in(",".join([*before, *_checked(tags)]))
+    return _labels(store, session if after == before else _retag(store, session, after))
+
+
+def remove_tags(homes: Sequence[Home], name: str, tags: Sequence[str] = ()) -> LabelsDocument:
+    """Remove *tags* from a session, or all of its tags."""
+    store = Store(homes, turnlog_home())
+    session = store.session(name)
+    before = session.metadata.tags
+    unwanted = _checked(tags) or before
+    for tag in unwanted:
+        if tag not in before:
+            hint = f"its tags are {join_tags(before)}" if before else "it has no tags"
+            raise UsageError(f"session {session.id[:8]} has no tag {tag!r}", hint=hint)
+    after = [tag for tag in before if tag not in unwanted]
+    return _labels(store, session if after == before else _retag(store, session, after))
+
+
+def _checked(tags: Sequence[str]) -> list[str]:
+    if any(not tags_in(tag) for tag in tags):
+        raise UsageError("a tag must not be empty", hint="turnlog tag SESSION --off removes tags")
+    return tags_in(",".join(tags))
+
+
+def _retag(store: Store, session: KeptSession, tags: Sequence[str]) -> KeptSession:
+    return store.update(session.id, tag=join_tags(tags))
+
+
+def _labels(store: Store, session: KeptSession) -> LabelsDocument:
     metadata = session.metadata
     return LabelsDocument(
         id=session.id,
         title=metadata.title,
-        tag=metadata.tag,
+        tags=metadata.tags,
         pinned=session.id in store.pins(),
         path=str(session.path),
     )

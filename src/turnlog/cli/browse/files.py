@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import report_options
+from turnlog.cli.options import force_option, report_options
 from turnlog.cli.terminal.console import console, counted, safe, safe_text, short_path, size, when
 from turnlog.cli.terminal.output import show_data, show_table
 from turnlog.errors import UsageError
@@ -56,7 +56,7 @@ Exit code: 0 success, 1 nothing found or a version is missing, 2 usage error, 3 
     help="Write all files or PATH into DIR, as of --at or the last version. "
     "With PATH, DIR may be a file name.",
 )
-@click.option("--overwrite", is_flag=True, help="Let --restore overwrite existing files.")
+@force_option
 @click.option("--raw", is_flag=True, help="Print the bytes of one file, unescaped.")
 def command(
     name: str,
@@ -68,7 +68,7 @@ def command(
     ats: tuple[str, ...],
     diff: bool,
     into: str | None,
-    overwrite: bool,
+    force: bool,
     raw: bool,
 ) -> int:
     """List the files a session touched; show, compare or restore their kept versions.
@@ -89,7 +89,7 @@ def command(
         if data is not None:
             click.echo(f"error: the kept version cannot be read: {data.reason}", err=True)
         return 1
-    document = session_files(places, name, path, at=ats, diff=diff, into=into, overwrite=overwrite)
+    document = session_files(places, name, path, at=ats, diff=diff, into=into, overwrite=force)
     if not show_data(document, TouchedFileRow, document.files, as_json=as_json, as_csv=as_csv):
         _show(document, one=path is not None, diff=diff)
     return _exit_code(document)
@@ -129,7 +129,7 @@ def _exit_code(document: FilesDocument) -> int:
 
 _OUTCOMES = {
     "written": "[green]✓[/] written",
-    "exists": "[yellow]exists; use --overwrite[/]",
+    "exists": "[yellow]exists; use --force[/]",
     "absent": "[dim]did not exist then[/]",
     "missing": "[red]✗ the kept version cannot be read[/]",
     "unsafe": "[red]✗ invalid file name[/]",

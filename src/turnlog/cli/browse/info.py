@@ -77,7 +77,7 @@ def _show(session: SessionDocument) -> None:
         ("cost", _cost(session)),
         ("", _carried(session)),
         ("state", _state(session)),
-        ("tag", session.tag or ""),
+        ("tags", ", ".join(session.tags)),
         ("records", _records(session)),
         ("turns", tree if session.records else ""),
         ("duplicates", _duplicates(session)),

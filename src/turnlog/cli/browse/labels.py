@@ -12,6 +12,8 @@ from turnlog.cli.terminal.console import console, safe
 if TYPE_CHECKING:
     from turnlog.api.sessions.writing import LabelsDocument
 
+_off_option = click.option("--off", is_flag=True, help="Remove it.")
+
 
 @click.command(
     name="rename",
@@ -37,20 +39,28 @@ def rename_command(name: str, title: str, homes: tuple[str, ...], *, as_json: bo
     name="tag",
     epilog="""\b
 Examples:
-  turnlog tag latest billing
-  turnlog tag 5f0c ""          remove the tag""",
+  turnlog tag latest billing urgent
+  turnlog tag 5f0c                    show its tags
+  turnlog tag 5f0c urgent --off       remove one
+  turnlog tag 5f0c --off              remove all""",
 )
 @click.argument("name", metavar="SESSION")
-@click.argument("tag", metavar="TAG")
+@click.argument("tags", metavar="[TAG]...", nargs=-1)
 @home_option
 @json_option
-def tag_command(name: str, tag: str, homes: tuple[str, ...], *, as_json: bool) -> int:
-    """Set a session's tag, replacing any other. It is appended to the log.
+@_off_option
+def tag_command(
+    name: str, tags: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, off: bool
+) -> int:
+    """Add tags to a session, or remove them. They are appended to the log.
 
     SESSION is the start of a session id, or "latest".
     """
-    document = _label(name, homes, tag=tag.strip())
-    done = f"tagged {safe(document.tag)}" if document.tag else "untagged"
+    from turnlog.api.homes import all_homes
+    from turnlog.api.sessions.writing import add_tags, remove_tags
+
+    document = (remove_tags if off else add_tags)(all_homes(homes), name, tags)
+    done = f"tagged {safe(', '.join(document.tags))}" if document.tags else "has no tags"
     return _show(document, done, as_json=as_json)
 
 
@@ -64,7 +74,7 @@ Examples:
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
-@click.option("--off", is_flag=True, help="Remove the pin.")
+@_off_option
 def pin_command(name: str, homes: tuple[str, ...], *, as_json: bool, off: bool) -> int:
     """Pin a session so that turnlog never expires it. Its log is not changed.
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from turnlog.cli.browse.sessions import session_table
 from turnlog.cli.options import (
     command_line,
@@ -15,7 +17,7 @@ from turnlog.cli.options import (
     print_notices,
     show_json,
 )
-from turnlog.cli.terminal.console import console, counted, safe, short_count
+from turnlog.cli.terminal.console import console, counted, day, safe, short_count, size
 from turnlog.cli.terminal.empty_results import hint_for
 from turnlog.errors import IndexUnavailable
 from turnlog.pricing.money import shown
@@ -37,17 +39,17 @@ _HELP: Final = ("turnlog --help", "all commands")
 
 def show_overview(names: tuple[str, ...], *, as_json: bool, or_sample: str | None = None) -> int:
     """Show the overview, of *or_sample* if there are no sessions, and return the exit code."""
-    from turnlog.api.homes import all_homes
+    from turnlog.api.homes import all_homes, turnlog_home
 
-    prices = configured_prices()
+    is_first, prices = not turnlog_home().exists(), configured_prices()
     document = _overview(all_homes(names), prices)
     if not document.total and or_sample is not None:
-        names = (or_sample,)
+        names, is_first = (or_sample,), False
         document = _overview_of_logs(all_homes(names), prices)  # Samples get no index.
     if as_json:
         show_json(document)
     else:
-        _show(document, names)
+        _show(document, names, is_first=is_first)
     return 0 if document.total else 1
 
 
@@ -71,25 +73,51 @@ def _overview_of_logs(homes: tuple[Home, ...], prices: Prices) -> BareOverview:
     return bare_overview(homes, prices, now=datetime.now(UTC), zone=MachineZone())
 
 
-def _show(document: Overview | BareOverview, homes: tuple[str, ...]) -> None:
+def _show(document: Overview | BareOverview, homes: tuple[str, ...], *, is_first: bool) -> None:
     out = console()
     if not document.total:
         out.print("No sessions found.")
-        hint = safe(f"{hint_for(homes, {})}; see also turnlog --help")
+        hint = safe(f"{hint_for(homes, {})}, or start one with claude; see also turnlog --help")
         out.print(f"[dim]hint: {hint}[/]", soft_wrap=True)
         return
+    attention = document.attention
+    if is_first:
+        _show_findings(out, document, homes)
+        attention = structs.replace(attention, about_to_be_deleted=0, unkept=0)  # It is said above.
     _show_periods(out, document)
     out.print()
     out.print(session_table(out, document.sessions))
     if document.total > len(document.sessions):
         more = f"{document.total - len(document.sessions):,} more: turnlog sessions"
         out.print(f"[dim]… {more}[/]", no_wrap=True, crop=True)
-    _show_attention(out, document.attention, homes)
+    _show_attention(out, attention, homes)
     out.print()
     following = [*((command_line(command, homes), what) for command, what in _NEXT), _HELP]
     width = max(len(command) for command, _ in following)
     for command, what in following:
         out.print(f" [dim]$[/] {safe(command):<{width}}  [dim]{what}[/]", no_wrap=True, crop=True)
+
+
+def _show_findings(out: Console, document: Overview | BareOverview, homes: tuple[str, ...]) -> None:
+    """Print what was found on the first run, what will be deleted, and how to keep it."""
+    from turnlog.api.insights import WITHIN_DAYS
+
+    totals, attention = document.totals, document.attention
+    projects = f" of {counted(totals.projects, 'project')}" if totals.projects else ""
+    since = f" since {day(totals.since)}" if totals.since else ""
+    found = f"{counted(totals.sessions, 'session')}{projects}{since}, {size(totals.size_bytes)}"
+    out.print(f"Found {found}.", soft_wrap=True)
+    if attention.cleanup_days is not None:
+        due = f"{attention.about_to_be_deleted:,}" if attention.about_to_be_deleted else "none"
+        out.print(
+            f"Claude Code deletes sessions {attention.cleanup_days} days after their last use:"
+            f" {due} within {WITHIN_DAYS} days.",
+            soft_wrap=True,
+        )
+    out.print(
+        f"Keep them for good: [bold]{safe(command_line('turnlog keep', homes))}[/]\n",
+        soft_wrap=True,
+    )
 
 
 def _show_periods(out: Console, document: Overview | BareOverview) -> None:

@@ -23,14 +23,14 @@ Examples:
   turnlog plans                    the plans that changed last
   turnlog plans --session latest   plans of one session
   turnlog plans calm-river         one plan, its versions and its sessions
-  turnlog plans calm-river --version 3fa9     the text of one version
+  turnlog plans calm-river --at v2            the text of one version
 Exit code: 0 success, 1 nothing found or unreadable files, 2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="[NAME]", required=False)
 @report_options
 @period_options
 @session_option
-@click.option("--version", "digest", metavar="SHA256", help="Show only the text of this version.")
+@click.option("--at", metavar="vN", help="Show only the text of version N.")
 @page_options
 def command(
     name: str | None,
@@ -38,7 +38,7 @@ def command(
     *,
     as_json: bool,
     as_csv: bool,
-    digest: str | None,
+    at: str | None,
     limit: int,
     offset: int,
     **filters: Any,
@@ -52,18 +52,18 @@ def command(
     from turnlog.api.sessions.side_files import PlanRow, find_plan, list_plans
     from turnlog.errors import UsageError
 
-    if name is None and digest is not None:
-        raise UsageError("--version needs a plan", hint="name it: turnlog plans NAME --version …")
+    if name is None and at is not None:
+        raise UsageError("--at needs a plan", hint="name it: turnlog plans NAME --at v1")
     places, text = all_homes(homes), None
     if name is None:
         document = list_plans(places, limit=limit, offset=offset, **filters)
     else:
-        document, text = find_plan(places, name, digest, **filters)
+        document, text = find_plan(places, name, at, **filters)
     if not show_data(document, PlanRow, document.plans, as_json=as_json, as_csv=as_csv):
         if name is None:
             _show(document, homes, filters)
         else:
-            _show_one(document.plans[0], text, only_text=digest is not None)
+            _show_one(document.plans[0], text, only_text=at is not None)
     return 1 if not document.plans or any(row.problem for row in document.plans) else 0
 
 
@@ -98,9 +98,9 @@ def _show_one(row: PlanRow, text: str | None, *, only_text: bool) -> None:
     for session in row.sessions:
         reason = f"[dim]matched by {safe(session.hint)}[/]"
         out.print(f" [bold]{'session':<10}[/]{safe(session.id)} {reason}")
-    for version in row.versions:
+    for number, version in enumerate(row.versions, 1):
         at = when(version.at) or "?"
-        out.print(f" [bold]{'version':<10}[/]{version.sha256[:12]} {at} [dim]{version.origin}[/]")
+        out.print(f" [bold]{'version':<10}[/]v{number} {at} [dim]{version.origin}[/]")
     if row.problem:
         out.print(f" [red]✗[/] {safe(row.problem)}")
     if text is not None:

@@ -1,72 +1,125 @@
-"""``turnlog resume``: choose a session and resume it in Claude Code."""
+"""``turnlog resume``: find a session and resume it in Claude Code."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from turnlog.cli.browse.sessions import project_name
-from turnlog.cli.options import home_option, json_option, project_option, show_json
-from turnlog.cli.terminal.console import age, console, counted, safe, titled
+from turnlog.cli.options import home_option, json_option, open_index, project_option, show_json
+from turnlog.cli.terminal.chooser import can_choose, choose
+from turnlog.cli.terminal.console import age, console, counted, plain_title, safe, titled
 from turnlog.cli.terminal.empty_results import show_hint
-from turnlog.errors import NotFound, UsageError
+from turnlog.cli.terminal.tables import cut_right
+from turnlog.errors import NotFound
 from turnlog.text import inert
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from turnlog.api.homes import Home
+    from turnlog.api.sessions.lists import SessionRow
+    from turnlog.api.sessions.resume import RecentSessions
 
-    from turnlog.api.sessions.resume import RecentSession, RecentSessions, Resumption
+_LISTED: Final = 10
+_PROJECT: Final = 16
+_ID_LENGTH: Final = 36
+"""Of a UUID, which cannot be meant as a word."""
 
 
 @click.command(
     name="resume",
     epilog="""\b
 Examples:
-  turnlog resume                   choose one of the ten most recent
-  turnlog resume 5f0c              print the command that resumes it
-  turnlog resume 5f0c --run        resume it now, in its directory
-  eval "$(turnlog resume latest)"  the same from a shell
+  turnlog resume                   choose a session
+  turnlog resume frost alert       the one with these words in its title or prompts
+  turnlog resume 5f0c              the one whose id starts with 5f0c
+  eval "$(turnlog resume latest)"  in a pipe, the command is printed
 Exit code: 0 success, 1 nothing found or cannot be resumed, 2 usage error, 3 failure.""",
 )
-@click.argument("name", metavar="[SESSION]", required=False)
+@click.argument("words", metavar="[WORDS]...", nargs=-1)
 @home_option
 @json_option
-@click.option("--run", is_flag=True, help="Start Claude Code instead of printing the command.")
 @project_option
 def command(
-    name: str | None,
-    homes: tuple[str, ...],
-    *,
-    as_json: bool,
-    run: bool,
-    project: str | None,
+    words: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, project: str | None
 ) -> int:
-    """Resume a session in Claude Code; without SESSION, choose one of the most recent.
+    """Resume a session in Claude Code, in the directory where it worked.
+
+    WORDS are the start of a session id, "latest", or words of the title or of prompts. Without
+    WORDS, or if several sessions match, choose one from a list. If the output is not a terminal,
+    the command is printed instead.
 
     Archived sessions, and sessions that only exist as kept copies, are restored first.
-
-    SESSION is the start of a session id, or "latest".
     """
-    if run and as_json:
-        raise click.UsageError("--run and --json are mutually exclusive")
     from turnlog.api.homes import all_homes
-    from turnlog.api.sessions.resume import ResumeDocument, bring_back, recent_sessions, resumption
+    from turnlog.api.sessions.resume import (
+        ResumeDocument,
+        choices_of,
+        matching_sessions,
+        recent_sessions,
+    )
 
     places = all_homes(homes)
-    if name is None:
+    if not words and (as_json or not can_choose()):
         recent = recent_sessions(places, project=project)
         if as_json:
             show_json(ResumeDocument(sessions=recent.sessions, next=recent.next, resumption=None))
-            return 0 if recent.sessions else 1
-        _show(recent, homes, project)
-        chosen = _choose(recent.sessions)
-        if chosen is None:
-            return 0 if recent.sessions else 1
-        name = chosen.id
+        else:
+            _show(recent, homes, project)
+        return 0 if recent.sessions else 1
+    if len(words) == 1 and (words[0] == "latest" or len(words[0]) >= _ID_LENGTH):
+        return _resume(places, words[0], as_json=as_json)
+    with open_index(places) as index:
+        rows = matching_sessions(index, words, project=project)
+    if not rows:
+        return _resume_unlisted(places, words, homes, project, as_json=as_json)
+    chosen = 0
+    if len(rows) > 1 or not words:
+        if as_json:
+            choices = choices_of(places, rows)
+            show_json(ResumeDocument(sessions=choices, next=None, resumption=None))
+            return 2
+        if not can_choose():
+            return _print_several(rows, words)
+        number = choose(_lines(rows), "Resume")
+        if number is None:
+            return 0
+        chosen = number
+    return _resume(places, rows[chosen].id, as_json=as_json)
+
+
+def _resume_unlisted(
+    places: tuple[Home, ...],
+    words: tuple[str, ...],
+    homes: tuple[str, ...],
+    project: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Report that no listed session matches; an id may still be that of a subagent's log."""
+    if not words:
+        out = console()
+        out.print("No sessions found.")
+        show_hint(out, homes, {"project": project})
+        return 1
+    text = " ".join(words)
+    try:
+        return _resume(places, text, as_json=as_json)
+    except NotFound:
+        raise NotFound(
+            f"no session has {text[:80]!r} in its id, title or prompts",
+            hint="turnlog search WORDS searches everything; turnlog sessions lists all",
+        ) from None
+
+
+def _resume(places: tuple[Home, ...], name: str, *, as_json: bool) -> int:
+    """Become Claude Code on a terminal, if nothing prevents it; else print the command."""
+    from turnlog.api.sessions.resume import ResumeDocument, bring_back, resumption
+
     session, restored = bring_back(places, name)
     if restored is not None:
         click.echo(f"restored {inert(restored)}", err=True)
@@ -74,49 +127,45 @@ def command(
     if as_json:
         show_json(ResumeDocument(sessions=[], next=None, resumption=plan))
         return 1 if plan.obstacles else 0
-    if run:
-        _run(plan)
-    click.echo(plan.line)
+    if not plan.obstacles and sys.stdin.isatty() and sys.stdout.isatty():
+        sys.stdout.flush()
+        os.chdir(plan.directory or ".")
+        os.execvp(plan.command[0], plan.command)  # noqa: S606 - No shell.
     for obstacle in plan.obstacles:
         click.echo(f"warning: {inert(obstacle.message)}", err=True)
         click.echo(f"hint: {inert(obstacle.hint)}", err=True)
+    click.echo(plan.line)
     return 1 if plan.obstacles else 0
 
 
-def _run(plan: Resumption) -> NoReturn:
-    """Replace this process by Claude Code, in the session's directory."""
-    for obstacle in plan.obstacles:
-        missing = obstacle.kind in ("directory_gone", "no_program")
-        raise (NotFound if missing else UsageError)(obstacle.message, hint=obstacle.hint)
-    sys.stdout.flush()
-    os.chdir(plan.directory or ".")
-    os.execvp(plan.command[0], plan.command)  # noqa: S606 - No shell.
+def _lines(rows: Sequence[SessionRow]) -> list[str]:
+    """Return one line for each session: id, when, project and title."""
+    from rich.cells import cell_len, set_cell_size
+
+    now = datetime.now(UTC)
+    names = [cut_right(inert(project_name(row.project)), _PROJECT) for row in rows]
+    width = max(map(cell_len, names))
+    return [
+        f"{inert(row.id[:8])}  {age(now, row.last_active_at):>10}  {set_cell_size(name, width)}"
+        f"  {plain_title(row.title)}"
+        for row, name in zip(rows, names, strict=True)
+    ]
 
 
-def _choose(choices: list[RecentSession]) -> RecentSession | None:
-    """Prompt for a number, if stdin is a terminal."""
-    if not choices or not sys.stdin.isatty():
-        return None
-    question = f"Session [1-{choices[-1].number}, Enter to cancel]"
-    while True:
-        # On stderr, for eval "$(turnlog resume)".
-        answer = click.prompt(question, default="", show_default=False, err=True).strip()
-        chosen = next((row for row in choices if str(row.number) == answer), None)
-        if chosen is not None or not answer:
-            return chosen
-
-
-def _console() -> Console:
-    """Return a console on stderr if stdout is read by a shell."""
-    if sys.stdout.isatty() or not sys.stdin.isatty():
-        return console()
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False, emoji=False)
+def _print_several(rows: Sequence[SessionRow], words: Sequence[str]) -> int:
+    """List the sessions that match, on stderr: a shell may run what is on stdout."""
+    text = inert(" ".join(words))
+    click.echo(f"error: {len(rows):,} sessions match {text[:80]!r}", err=True)
+    for line in _lines(rows)[:_LISTED]:
+        click.echo(f"  {line}", err=True)
+    if len(rows) > _LISTED:
+        click.echo(f"  … {len(rows) - _LISTED:,} more", err=True)
+    click.echo("hint: give more words, or the start of an id", err=True)
+    return 2
 
 
 def _show(recent: RecentSessions, homes: tuple[str, ...], project: str | None) -> None:
-    out = _console()
+    out = console()
     if not recent.sessions:
         out.print("No sessions found.")
         show_hint(out, homes, {"project": project})

@@ -1,47 +1,53 @@
-"""``turnlog sessions``: list sessions.
-
-The plain list is read from the logs. Filters, other orders and --wide use the index.
-"""
+"""``turnlog sessions``: list sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from turnlog.cli import options
 from turnlog.cli.terminal.console import (
+    UNLIMITED,
     age,
     at_most,
     console,
     counted,
+    plain_title,
     safe,
     short_count,
     size,
-    titled,
 )
 from turnlog.cli.terminal.empty_results import print_nothing_found
 from turnlog.cli.terminal.output import show_data, show_more
+from turnlog.cli.terminal.tables import GAP, Need, cut_right, widths_for
+from turnlog.pricing.money import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.homes import Problem
-    from turnlog.api.sessions.lists import (
-        IndexedSession,
-        SessionCatalog,
-        SessionList,
-        SessionRow,
-        SessionSort,
-    )
+    from turnlog.api.sessions.lists import IndexedSession, SessionCatalog, SessionRow, SessionSort
 
 # Repeated here so that --help imports nothing slow; a test compares them with the API's.
 SORTS: Final = (
-    "active", "started", "title", "records", "prompts", "tokens", "subagents", "duration", "size",
+    "active", "started", "title", "records", "prompts", "tokens", "cost", "subagents", "duration",
+    "size",
 )  # fmt: skip
-STATES: Final = ("created", "active", "resumed", "expired", "deleted")
+LIFE: Final = ("created", "active", "resumed", "expired", "deleted")
+# What else a session can be, with the name of the filter.
+_FILTERS: Final = {
+    "running": "running",
+    "pinned": "pinned",
+    "kept": "kept",
+    "archived": "archived",
+    "gone": "gone",
+    "damaged": "has_damage",
+    "crashed": "crashed",
+    "subagents": "has_subagents",
+}
 _TITLE_AT_LEAST: Final = 20
 _TITLE_AT_BEST: Final = 44
 
@@ -51,24 +57,28 @@ _TITLE_AT_BEST: Final = 44
     epilog="""\b
 Examples:
   turnlog sessions                        the twenty most recently active
+  turnlog sessions retry                  those with "retry" in the title or first prompt
   turnlog sessions --project .            those in this directory
-  turnlog sessions --limit 0              all of them
-  turnlog sessions --archived             archived ones
-  turnlog sessions --since 7d --sort tokens
-  turnlog sessions --tool WebSearch --model opus""",
+  turnlog sessions --is archived          archived ones
+  turnlog sessions --since 7d --sort cost
+  turnlog sessions --tag billing --limit 0""",
 )
+@click.argument("words", metavar="[WORDS]...", nargs=-1)
 @options.report_options
 @options.period_options
-@click.option("--title", "text_in_title", metavar="TEXT", help="Only titles that contain TEXT.")
 @options.model_option
 @click.option("--branch", metavar="NAME", help="Only this git branch.")
 @click.option("--tool", metavar="NAME", help="Only sessions that called this tool.")
 @click.option("--tag", metavar="TAG", help="Only this tag.")
-@click.option("--state", type=click.Choice(STATES), help="Only this state.")
-@click.option("--damaged", is_flag=True, help="Only sessions with damaged logs.")
-@click.option("--with-subagents", is_flag=True, help="Only sessions with subagents.")
-@click.option("--archived", is_flag=True, help="Show archived sessions instead.")
-@click.option("--gone", is_flag=True, help="Only sessions whose log was deleted by the agent.")
+@click.option(
+    "--is",
+    "states",
+    type=click.Choice([*LIFE, *_FILTERS]),
+    multiple=True,
+    metavar="STATE",
+    help="Only this state; repeatable: archived, pinned, kept, gone (deleted by the agent),"
+    " damaged, crashed, running, subagents (has some), created, active, resumed, expired, deleted.",
+)
 @click.option(
     "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Sort order."
 )
@@ -77,54 +87,58 @@ Examples:
 @options.page_options
 @options.no_refresh_option
 def command(
+    words: tuple[str, ...],
     homes: tuple[str, ...],
     *,
     as_json: bool,
     as_csv: bool,
-    project: str | None,
-    archived: bool,
+    states: tuple[str, ...],
     sort: SessionSort,
     limit: int,
-    offset: int,
     no_refresh: bool,
     wide: bool,
     **filters: Any,
 ) -> int:
     """List sessions, most recently active first.
 
-    --since and --until match sessions that overlap the period. Filters, --sort and --wide use the
-    index, which is updated first. The plain list reads both ends of each log; a title in between is
-    known only if there is an index.
+    WORDS must all be in the title or the first prompt. --since and --until match sessions that
+    overlap the period. Costs are estimates at API prices.
     """
     from turnlog.api.homes import all_homes
-    from turnlog.api.sessions.lists import SessionRow, list_indexed, list_sessions, unknown_names
+    from turnlog.api.sessions.lists import (
+        IndexedSession,
+        costs_by,
+        list_indexed,
+        unknown_names,
+    )
 
-    listed: SessionList | SessionCatalog
-    problems: list[Problem] = []
-    places = all_homes(homes)
-    page: dict[str, Any] = {
-        "project": project, "archived": archived, "limit": limit or None, "offset": offset,
-    }  # fmt: skip
-    if wide or sort != "active" or any(value not in {None, False} for value in filters.values()):
-        with options.open_index(places, no_refresh=no_refresh) as index:
-            listed = list_indexed(
-                index, sort=sort, now=datetime.now(UTC), **page, **_api_filters(**filters)
-            )
-            if not listed.sessions:
-                filters["unknown"] = unknown_names(
-                    index, tool=filters["tool"], model=filters["model"]
-                )
-    else:
-        listed = list_sessions(places, problems=problems, **page)
-    if not show_data(listed, SessionRow, listed.sessions, as_json=as_json, as_csv=as_csv):
-        filters["project"] = project
-        _show(listed, homes, filters, archived=archived, sort=sort, wide=wide)
+    of_states = _state_filters(states)
+    with options.open_index(all_homes(homes), no_refresh=no_refresh) as index:
+        listed = list_indexed(
+            index,
+            words=words,
+            sort=sort,
+            limit=limit or None,
+            costs=costs_by("session", index, options.configured_prices()),
+            **filters,
+            **of_states,
+        )
+        problems = index.refreshed.problems if index.refreshed else []
+        if not listed.sessions:
+            filters["unknown"] = unknown_names(index, tool=filters["tool"], model=filters["model"])
+    if not show_data(listed, IndexedSession, listed.sessions, as_json=as_json, as_csv=as_csv):
+        _show(listed, homes, filters | {"words": words, "is": states}, sort=sort, wide=wide)
     options.print_unread(problems, "listed")
     return 0 if listed.sessions else 1
 
 
-def _api_filters(*, damaged: bool, with_subagents: bool, **others: Any) -> dict[str, Any]:
-    return others | {"has_damage": damaged or None, "has_subagents": with_subagents or None}
+def _state_filters(states: tuple[str, ...]) -> dict[str, Any]:
+    """Return the filters for *states*; those that are gone or archived are listed on request."""
+    life = [state for state in states if state in LIFE]
+    if len(life) > 1:
+        raise click.UsageError(f"a session cannot be {' and '.join(life)}")
+    filters: dict[str, Any] = {_FILTERS[state]: True for state in states if state in _FILTERS}
+    return {"gone": False, "state": life[0] if life else None} | filters
 
 
 # How safe a session is: a mark, and what it means.
@@ -138,116 +152,155 @@ _KEEPINGS: Final = {
 
 class _Column(NamedTuple):
     head: str
-    width: int
     cell: Callable[[Any], str]
+    rank: int
+    """The columns with the highest are dropped first."""
+    least: int = UNLIMITED
+    """The width to which it may be cut."""
     justify: Any = "right"
 
 
 def _show(
-    listed: SessionList | SessionCatalog,
+    listed: SessionCatalog,
     homes: tuple[str, ...],
     filters: dict[str, Any],
     *,
-    archived: bool,
     sort: str,
     wide: bool,
 ) -> None:
     if not listed.sessions:
+        archived = "archived" in filters["is"]
         hint = "archive one with turnlog archive SESSION" if archived else "all are archived"
         what = "archived sessions" if archived else "sessions"
-        print_nothing_found(what, homes, filters, hint=hint)
+        print_nothing_found(
+            what, homes, {} if filters["is"] == ("archived",) else filters, hint=hint
+        )
         return
     out = console()
     out.print(session_table(out, listed.sessions, sort=sort, wide=wide))
     if out.is_terminal:
-        marks = {_KEEPINGS[row.keeping] for row in listed.sessions}
+        marks = [*{_KEEPINGS[row.keeping]: None for row in listed.sessions}]
+        if any(row.pinned for row in listed.sessions):
+            marks.append((_PIN, "pinned"))
         out.print(f"[dim]{'   '.join(f'{mark} {words}' for mark, words in sorted(marks))}[/]")
     show_more(out, listed)
 
 
 def session_table(out: Console, rows: Any, *, sort: str = "active", wide: bool = False) -> Any:
     """Return a table of sessions, as wide as the terminal."""
-    from rich.cells import cell_len
     from rich.table import Table
 
     now = datetime.now(UTC)
+    columns = _columns(out, rows, now, sort)
+    needs = [_need(column, rows) for column in columns]
+    title = Need(max(_width(_title(row, UNLIMITED)) for row in rows), _TITLE_AT_LEAST, 1)
+    # The other columns are shown if they leave enough room for the title.
+    best = min(title.width, _TITLE_AT_LEAST if wide else _TITLE_AT_BEST)
+    used = sum(need.width + GAP for need in needs) + best
+    for column in _more_columns(rows, sort):
+        need = _need(column, rows)
+        if used + need.least + GAP <= out.width:
+            used += need.least + GAP
+            columns.append(column)
+            needs.append(need)
+    *widths, room = widths_for([*needs, title], out.width)
     table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
-    project = max(7, *(min(at_most(20, out.width), len(project_name(row.project))) for row in rows))
-    # Only the last column may shrink: rich would shrink all of them.
-    table.add_column("session", no_wrap=True, width=8)
-    table.add_column("", no_wrap=True, width=1)
-    table.add_column("active", justify="right", no_wrap=True, width=10)
-    table.add_column("project", no_wrap=True, overflow="ellipsis", width=project)
-    room = out.width - 8 - 1 - 10 - project - 8
-    more = _more(rows, now, sort=sort, wide=wide, room=room)
-    room -= sum(column.width + 2 for column in more)
-    lines = [_cells(row, now) for row in rows]
-    spare = _spare(room, [title for _, title in lines])
-    for column in more:
-        cells = [column.cell(row) for row in rows]
-        wider = min(max(0, spare), max(0, *(cell_len(cell) - column.width for cell in cells)))
-        spare, room, width = spare - wider, room - wider, column.width + wider
+    visible = [(column, width) for column, width in zip(columns, widths, strict=True) if width]
+    for column, width in visible:
         table.add_column(
-            column.head, no_wrap=True, overflow="ellipsis", min_width=width,
-            max_width=at_most(width, out.width), justify=column.justify,
-        )  # fmt: skip
-    room = max(_TITLE_AT_LEAST, room)
+            column.head, no_wrap=True, overflow="ellipsis", width=width, justify=column.justify
+        )
     table.add_column("title", no_wrap=True, overflow="ellipsis", max_width=room)
-    for row, (first, title) in zip(rows, lines, strict=True):
-        table.add_row(*first, *(column.cell(row) for column in more), title)
+    for row in rows:
+        table.add_row(*(column.cell(row) for column, _ in visible), _title(row, room))
     return table
 
 
-def _spare(room: int, titles: list[str]) -> int:
-    """Return how much of the titles' *room* other columns may use."""
+def _columns(out: Console, rows: Any, now: datetime, sort: str) -> list[_Column]:
+    """Return the columns before the title that every list has, and the one it is sorted by."""
+    widest = at_most(max(12, out.width // 6), out.width)
+
+    def project(row: SessionRow) -> str:
+        return f"[cyan]{safe(cut_right(project_name(row.project), widest))}[/]"
+
+    def session(row: SessionRow) -> str:
+        return f"[{'dim' if row.state == 'expired' else 'bold'}]{safe(row.id[:8])}[/]"
+
+    columns = [
+        _Column("session", session, 0, justify="left"),
+        _Column("", lambda row: _KEEPINGS[row.keeping][0], 6),
+        _Column("active", lambda row: age(now, row.last_active_at), 4),
+        _Column("project", project, 5, least=8, justify="left"),
+    ]
+    if any(getattr(row, "cost_usd", None) for row in rows):
+        columns.append(_Column("cost", _cost, 3))
+    sorted_by = {
+        "started": _Column("started", lambda row: age(now, row.started_at), 2),
+        "records": _Column("records", lambda row: f"{row.records:,}", 2),
+        "subagents": _Column("subagents", lambda row: f"{row.subagents:,}", 2),
+        "duration": _Column("lasted", _lasted, 2),
+        "size": _Column("size", lambda row: size(row.size_bytes), 2),
+        "prompts": _Column("prompts", _prompts, 2),
+        "tokens": _Column("tokens", _tokens, 2),
+    }
+    return [*columns, sorted_by[sort]] if sort in sorted_by else columns
+
+
+def _more_columns(rows: Any, sort: str) -> list[_Column]:
+    """Return the columns that are shown if there is room, the most important first."""
+    columns = [
+        _Column("model", lambda row: safe(short_models(row.models)), 12, 16, "left"),
+        _Column("branch", lambda row: safe(row.git_branch or ""), 13, 18, "left"),
+    ]
+    if hasattr(rows[0], "prompts"):
+        first = {
+            "prompts": _Column("prompts", _prompts, 10),
+            "tokens": _Column("tokens", _tokens, 11),
+        }
+        columns = [*(column for name, column in first.items() if name != sort), *columns]
+    return columns
+
+
+def _need(column: _Column, rows: Any) -> Need:
+    width = max(_width(column.head), *(_width(column.cell(row)) for row in rows))
+    return Need(width, min(width, column.least), column.rank)
+
+
+def _width(markup: str) -> int:
     from rich.text import Text
 
-    longest = max(Text.from_markup(title).cell_len for title in titles)
-    return max(room - longest, (room - _TITLE_AT_BEST) // 2)
+    return Text.from_markup(markup).cell_len
 
 
-def _more(rows: Any, now: datetime, *, sort: str, wide: bool, room: int) -> list[_Column]:
-    """Choose the column that the list is sorted by, and others that fit."""
-    columns = {
-        "started": _Column("started", 10, lambda row: age(now, row.started_at)),
-        "records": _Column("records", 7, lambda row: f"{row.records:,}"),
-        "prompts": _Column("prompts", 7, lambda row: f"{row.prompts:,}"),
-        "tokens": _Column("tokens", 7, lambda row: short_count(row.tokens)),
-        "subagents": _Column("subagents", 9, lambda row: f"{row.subagents:,}"),
-        "duration": _Column("lasted", 8, _lasted),
-        "size": _Column("size", 9, lambda row: size(row.size_bytes)),
-        "model": _Column("model", 16, lambda row: safe(short_models(row.models)), "left"),
-        "branch": _Column("branch", 18, lambda row: safe(row.git_branch or ""), "left"),
-    }
-    is_indexed = hasattr(rows[0], "prompts")
-    wanted = [sort] if sort in columns else []
-    chosen = [columns[each] for each in wanted]
-    room -= sum(column.width + 2 for column in chosen)
-    for each in ("prompts", "tokens", "model", "branch"):
-        column = columns[each]
-        if each in wanted or not (is_indexed or each in {"model", "branch"}):
-            continue
-        least = _TITLE_AT_LEAST if wide else _TITLE_AT_BEST
-        if room - column.width - 2 >= least:
-            chosen.append(column)
-            room -= column.width + 2
-    return chosen
+_PIN: Final = "[yellow]★[/]"
 
 
-def _cells(row: SessionRow | IndexedSession, now: datetime) -> tuple[tuple[str, ...], str]:
-    title = titled(row.title)
-    subagents = f" [dim]+{counted(row.subagents, 'subagent')}[/]" if row.subagents else ""
-    title = "".join(f"[{style}]({mark})[/] " for style, mark in _marks(row)) + title
+def _title(row: SessionRow | IndexedSession, room: int) -> str:
+    """Return the title with marks before it, and with tags after it, which are not cut."""
+    before = f"{_PIN} " if row.pinned else ""
     if row.running is not None:
-        title = f"[green]● {safe(row.running)}[/] {title}"
-    style = "dim" if row.state == "expired" else "bold"
-    first = (
-        f"[{style}]{safe(row.id[:8])}[/]",
-        _KEEPINGS[row.keeping][0],
-        age(now, row.last_active_at),
-        f"[cyan]{safe(project_name(row.project))}[/]",
-    )
-    return first, f"{title}{subagents}"
+        before += f"[green]● {safe(row.running)}[/] "
+    before += "".join(f"[{style}]({mark})[/] " for style, mark in _marks(row))
+    after = "".join(f" [magenta]#{safe(tag)}[/]" for tag in row.tags)
+    left = room - _width(before) - _width(after)
+    if left < _TITLE_AT_LEAST // 2:
+        after, left = "", room - _width(before)
+    title = safe(cut_right(plain_title(row.title), left))
+    subagents = f" [dim]+{counted(row.subagents, 'subagent')}[/]" if row.subagents else ""
+    has_room = _width(title) + _width(subagents) <= left
+    return f"{before}{title}{after}{subagents if has_room else ''}"
+
+
+def _cost(row: Any) -> str:
+    return shown(Decimal(row.cost_usd)) if row.cost_usd else ""
+
+
+def _prompts(row: Any) -> str:
+    return f"{row.prompts:,}"
+
+
+def _tokens(row: Any) -> str:
+    return short_count(row.tokens)
 
 
 def _marks(row: Any) -> list[tuple[str, str]]:

@@ -24,14 +24,13 @@ _MARKS = {"completed": "[green]✓[/]", "in_progress": "[yellow]▸[/]"}
 Examples:
   turnlog todos                    the lists that changed last
   turnlog todos latest             the lists and tasks of one session
-  turnlog todos --orphans          lists whose session or subagent has no log
+  turnlog todos --all              empty lists, too
 Exit code: 0 success, 1 nothing found or unreadable files, 2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="[SESSION]", required=False)
 @report_options
 @period_options
-@click.option("--orphans", is_flag=True, help="Only lists whose session or subagent has no log.")
-@click.option("--empty", is_flag=True, help="Also show empty lists.")
+@click.option("--all", "empty", is_flag=True, help="Also show empty lists.")
 @page_options
 def command(
     name: str | None, homes: tuple[str, ...], *, as_json: bool, as_csv: bool, **options: Any
@@ -39,7 +38,8 @@ def command(
     """List the todos of agents, and the tasks of sessions.
 
     SESSION is the start of a session id, or "latest". --since and --until filter by the last
-    change of a list; tasks have no timestamps and are left out then.
+    change of a list; tasks have no timestamps and are left out then. Lists whose session or
+    subagent has no log are marked.
     """
     from turnlog.api.homes import all_homes
     from turnlog.api.sessions.side_files import list_todos
@@ -68,7 +68,7 @@ def _show_csv(document: TodosDocument) -> None:
 
 def _show(document: TodosDocument, homes: tuple[str, ...], filters: dict[str, Any]) -> None:
     if not document.todos and not document.tasks:
-        hint = "--empty also shows empty lists"
+        hint = "--all also shows empty lists"
         if not has_any(homes, "todos", "tasks"):
             filters = {}
             hint = (

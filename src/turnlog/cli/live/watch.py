@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from turnlog.cli import options
 from turnlog.cli.terminal.console import at_most, console
+from turnlog.cli.terminal.tables import cut_right
 from turnlog.records.meaning import Meaning
 from turnlog.text import inert
 
@@ -37,6 +38,10 @@ _STYLES: Final = {
 }
 
 
+_NARROW = 60
+"""Columns below which there is no room for the project and the author."""
+
+
 def show_row(row: WatchedRow) -> None:
     """Print a record on one line, on a terminal cut to its width."""
     from rich.text import Text
@@ -47,10 +52,13 @@ def show_row(row: WatchedRow) -> None:
     project = last_part(row.project or "") or "?"
     out = _console()
     line = Text(no_wrap=True, overflow="ellipsis")
+    is_narrow = out.width < _NARROW
     line.append(f"{at} ", "dim")
-    line.append(f"{_fitted(inert(project), 14, out)} ", "cyan")
+    if not is_narrow:
+        line.append(f"{_fitted(inert(project), 14, out)} ", "cyan")
     line.append(f"{inert((row.session or '')[:8]).ljust(8)} ", "dim")
-    line.append(f"{_fitted(inert(row.author), 9, out)} ")
+    if not is_narrow:
+        line.append(f"{_fitted(inert(row.author), 9, out)} ")
     line.append(inert(_text(row)), _STYLES.get(Meaning(row.meaning), "") if row.meaning else "dim")
     if sys.stdout.isatty():
         out.print(line, overflow="ellipsis", no_wrap=True)
@@ -78,8 +86,10 @@ def _text(row: WatchedRow) -> str:
 
 
 def _fitted(text: str, width: int, out: Console) -> str:
-    most = at_most(width, out.width)
-    return text.ljust(width) if len(text) <= most else text[: most - 1] + "…"
+    from rich.cells import cell_len
+
+    shown = cut_right(text, at_most(width, out.width))
+    return shown + " " * (width - cell_len(shown))
 
 
 @cache

@@ -17,7 +17,7 @@ from turnlog.cli.terminal.console import console, counted, safe, short_path, siz
 Examples:
   turnlog archive 5f0c                  compress a session, hide it from lists
   turnlog archive 5f0c 8e2a --remove    also delete the original files
-  turnlog sessions --archived           list archived sessions
+  turnlog sessions --is archived        list archived sessions
   turnlog unarchive 5f0c                undo
 Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",
 )
@@ -64,7 +64,7 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, re
     epilog="""\b
 Examples:
   turnlog unarchive 5f0c
-  turnlog sessions --archived           list archived sessions
+  turnlog sessions --is archived        list archived sessions
 Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",
 )
 @click.argument("names", metavar="SESSION…", nargs=-1, required=True)

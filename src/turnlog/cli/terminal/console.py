@@ -33,12 +33,22 @@ def console(*, has_width: bool | None = None) -> Console:
     cut, wrapped or padded.
     """
     from rich.console import Console
-
-    if _has_width() if has_width is None else has_width:
-        # Without emoji=False, rich would draw the `:x:` in root:x:0:0 as a cross.
-        is_terminal = sys.stdout.isatty()
-        return Console(highlight=False, markup=True, emoji=False, soft_wrap=not is_terminal)
     from rich.table import Table
+
+    # Without emoji=False, rich would draw the `:x:` in root:x:0:0 as a cross.
+    options: dict[str, Any] = {"highlight": False, "markup": True, "emoji": False}
+    if _has_width() if has_width is None else has_width:
+        from turnlog.cli.terminal.tables import fit
+
+        class FittingConsole(Console):
+            def print(self, *objects: Any, **options: Any) -> None:
+                """Print *objects*; tables without the columns for which there is no room."""
+                tables = (
+                    fit(value, self) if isinstance(value, Table) else value for value in objects
+                )
+                super().print(*tables, **options)
+
+        return FittingConsole(**options, soft_wrap=not sys.stdout.isatty())
 
     class PipeConsole(Console):
         def print(self, *objects: Any, **options: Any) -> None:
@@ -51,7 +61,7 @@ def console(*, has_width: bool | None = None) -> Console:
             self.file.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
             self.file.flush()
 
-    return PipeConsole(highlight=False, markup=True, emoji=False, soft_wrap=True, width=UNLIMITED)
+    return PipeConsole(**options, soft_wrap=True, width=UNLIMITED)
 
 
 def at_most(columns: int, room: int) -> int:
@@ -61,8 +71,9 @@ def at_most(columns: int, room: int) -> int:
 
 def one_line(text: str, columns: int, room: int) -> str:
     """Return *text* as one line of at most *columns*; in a pipe, of at most *room*."""
-    line, most = " ".join(text.split()), at_most(columns, room)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    from turnlog.cli.terminal.tables import cut_right
+
+    return cut_right(" ".join(text.split()), at_most(columns, room))
 
 
 def show_some(
@@ -110,9 +121,14 @@ def safe_text(text: str) -> str:
 
 def titled(title: str | None) -> str:
     """Return the title of a session or plan as one escaped line, or "untitled"."""
-    words = " ".join((title or "").split()) or "untitled"
+    return safe(plain_title(title))
+
+
+def plain_title(title: str | None) -> str:
+    """Return the title of a session or plan as one line, not escaped, or "untitled"."""
+    words = inert(" ".join((title or "").split())) or "untitled"
     # Rich takes quadratic time for many backslashes in a row.
-    return safe(words if len(words) <= _LONGEST_TITLE else f"{words[:_LONGEST_TITLE]}…")
+    return words if len(words) <= _LONGEST_TITLE else f"{words[:_LONGEST_TITLE]}…"
 
 
 def short_path(path: str | os.PathLike[str]) -> str:

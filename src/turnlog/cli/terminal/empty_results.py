@@ -26,12 +26,8 @@ _FILTERS: Final = {
     "git_branch": "--branch",
     "role": "--role",
     "tag": "--tag",
-    "state": "--state",
-    "text_in_title": "--title",
-    "damaged": "--damaged",
-    "with_subagents": "--with-subagents",
-    "gone": "--gone",
-    "orphans": "--orphans",
+    "words": "words",
+    "is": "--is",
     "pattern": "--pattern",
 }
 

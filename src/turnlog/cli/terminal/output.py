@@ -13,6 +13,7 @@ import msgspec
 
 from turnlog.cli.options import show_json
 from turnlog.cli.terminal.console import at_most, console, safe, when
+from turnlog.cli.terminal.tables import Need, cut_left, is_solid, widths_for
 from turnlog.text import inert
 
 if TYPE_CHECKING:
@@ -26,30 +27,43 @@ _PATHS: Final = ("file", "log", "project")
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table as wide as the terminal; long values are cut, no column is dropped."""
+    """Print a table as wide as the terminal; the first columns are the most important."""
     from rich.cells import cell_len
     from rich.table import Table
 
     out = console()
     widest = at_most(_WIDEST, out.width)
     cells = [[inert(_cell(name, row.get(name), widest)) for name in columns] for row in rows]
-    widths = [
-        max(cell_len(text) for text in (name, *(line[place] for line in cells)))
-        for place, name in enumerate(columns)
-    ]
-    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
-    fitting = fitted(widths, out.width - 2 * (len(columns) - 1))
-    for name, width in zip(columns, fitting, strict=True):
+    needs, numbers = [], []
+    for place, name in enumerate(columns):
+        texts = [line[place] for line in cells]
+        width = max(map(cell_len, (name, *texts)))
         is_number = all(_is_number(row.get(name)) for row in rows)
+        is_whole = is_number or name == _SESSION or is_solid(texts)
+        needs.append(Need(width, width if is_whole else _NARROWEST, place))
+        numbers.append(is_number)
+    widths = widths_for(needs, out.width)
+    table = Table(box=None, padding=(0, 1), pad_edge=False, show_edge=False)
+    shown = [place for place, width in enumerate(widths) if width]
+    for place in shown:
         table.add_column(
-            safe(name),
+            safe(columns[place]),
             no_wrap=True,
             overflow="ellipsis",
-            width=width,
-            justify="right" if is_number else "left",
+            width=widths[place],
+            justify="right" if numbers[place] else "left",
         )
     for line in cells:
-        table.add_row(*map(safe, map(_cut, columns, line, fitting)))
+        table.add_row(
+            *(
+                safe(
+                    cut_left(line[place], widths[place])
+                    if columns[place] in _PATHS
+                    else line[place]
+                )
+                for place in shown
+            )
+        )
     out.print(table)
 
 
@@ -69,25 +83,6 @@ def fixed_table(
     left = max(least, room - sum(widths.values()) - 2 * len(widths))
     table.add_column(last, no_wrap=True, overflow="ellipsis", max_width=left)
     return table
-
-
-def fitted(widths: Sequence[int], room: int) -> list[int]:
-    """Return *widths*, the widest reduced until all fit into *room* or are at their minimum."""
-    fitting = list(widths)
-    while sum(fitting) > room and max(fitting) > _NARROWEST:
-        widest = max(fitting)
-        second = max((width for width in fitting if width < widest), default=_NARROWEST)
-        over = -(-(sum(fitting) - room) // fitting.count(widest))
-        down = max(widest - over, second, _NARROWEST)
-        fitting = [down if width == widest else width for width in fitting]
-    # Rounding may have cut too much: return it to the last columns.
-    left = room - sum(fitting)
-    for place in reversed(range(len(fitting))):
-        if fitting[place] < widths[place] and left > 0:
-            more = min(left, widths[place] - fitting[place])
-            fitting[place] += more
-            left -= more
-    return fitting
 
 
 def print_rest(following: int | None, notes: Sequence[str] = ()) -> None:
@@ -113,12 +108,6 @@ def _cell(name: str, value: Any, widest: int) -> str:
         return _flat(value, widest)
     text = " ".join(str(value)[: widest * 4].split())[:widest]
     return text[:8] if name == _SESSION else text
-
-
-def _cut(name: str, text: str, width: int) -> str:
-    """Cut a path on the left, where paths are alike; rich cuts other values on the right."""
-    is_long = name in _PATHS and len(text) > width > 1
-    return f"…{text[1 - width :]}" if is_long else text
 
 
 def _flat(value: Any, widest: int) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import UNSET
 
+from turnlog.cli.terminal.ascii_symbols import is_ascii
 from turnlog.cli.terminal.console import (
     counted,
     log_name,
@@ -177,8 +178,8 @@ def _name_columns(
 
 
 def spark(costs: Sequence[Decimal], width: int) -> str:
-    """Return a sparkline of *costs*, scaled to the highest; zero is blank."""
-    if width < 1:
+    """Return a sparkline of *costs*, scaled to the highest; zero is blank. ASCII has none."""
+    if width < 1 or is_ascii():
         return ""
     if len(costs) > width:
         edges = [number * len(costs) // width for number in range(width + 1)]

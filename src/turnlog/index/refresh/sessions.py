@@ -107,6 +107,7 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_LogRo
         "size_bytes": max(0, mains[-1].size_bytes) if mains else 0,
         "project": _project(db, summary.cwd),
         "title": title,
+        "first_prompt": summary.first_prompt,
         "tag": summary.tag,
         "started_at": microseconds(summary.started_at),
         "last_active_at": microseconds(summary.last_active_at),

@@ -60,6 +60,7 @@ from turnlog.keep.retention.policy import load_grace
 from turnlog.keep.session_files import SessionFileIndex
 from turnlog.keep.trash.delete import Deletion, DeletionTerms, delete_found
 from turnlog.keep.trash.trash import Trash
+from turnlog.records.tags import join_tags
 from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.prompts import Prompt, find_prompts
 from turnlog.sessions.totals import usual_prices
@@ -418,7 +419,7 @@ def _info(row: SessionRow) -> SessionInfo:
         lastActiveAt=row.last_active_at,
         state=str(row.state),
         gitBranch=row.git_branch,
-        tag=row.tag,
+        tag=join_tags(row.tags) or None,
         models=list(row.models),
         sizeBytes=row.size_bytes,
     )

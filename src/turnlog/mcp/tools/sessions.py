@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from pydantic import Field
 
-from turnlog.api.sessions.lists import IndexedSession, SessionSort, list_indexed
+from turnlog.api.arguments import configured_prices
+from turnlog.api.sessions.lists import IndexedSession, SessionSort, costs_by, list_indexed
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.tool import Limit, PageStart, Project, Since, Tool, Until
@@ -29,7 +30,9 @@ class SessionLine(Struct, kw_only=True, omit_defaults=True):
     tools: dict[str, int] = {}
     branches: list[str] = []
     subagents: int = 0
-    tag: str | None = None
+    tags: list[str] = []
+    pinned: bool = False
+    cost_usd: str | None = None
     state: str
     running: str | None = None
     keeping: str = "live"
@@ -68,7 +71,7 @@ def list_sessions(
     reverse: Annotated[bool, Field(description="Reverse the order.")] = False,
     limit: Limit = 10,
 ) -> ToolAnswer:
-    """List past sessions: id, title, times, prompts, tokens, models, tools. Latest first.
+    """List past sessions: id, title, times, prompts, tokens, cost, models, tools. Latest first.
 
     Start here to see what was worked on.
     """
@@ -89,6 +92,7 @@ def list_sessions(
             reverse=reverse,
             limit=limit,
             offset=page.place,
+            costs=costs_by("session", index, configured_prices()),
             now=ctx.now(),
         )
     return ToolAnswer(

@@ -6,10 +6,14 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final, cast
 
-from turnlog.api.costs import IndexSource, Question, cost
-from turnlog.api.index import Index
 from turnlog.api.insights import Attention, Overview, overview
-from turnlog.api.sessions.lists import IndexedSession, SessionSort, list_indexed, list_projects
+from turnlog.api.sessions.lists import (
+    IndexedSession,
+    SessionSort,
+    costs_by,
+    list_indexed,
+    list_projects,
+)
 from turnlog.export.html.charts import count, counted, short
 from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, element
@@ -54,6 +58,7 @@ def sessions_page(params: Params) -> str:
             sort=cast("SessionSort", sort),
             limit=_LIMIT,
             offset=params.offset,
+            costs=costs_by("session", index, ctx.prices),
             now=ctx.now(),
         )
         is_plain = not any(
@@ -64,9 +69,8 @@ def sessions_page(params: Params) -> str:
             if is_plain
             else None
         )
-        costs = _costs(index, ctx)
         projects = sorted({row.path for row in list_projects(index).projects if row.path})
-    rows = [_row(row, costs.get(row.id), ctx) for row in found.sessions]
+    rows = [_row(row, ctx) for row in found.sessions]
     heads = ("session", "project", "active", "prompts", "tokens", "cost")
     numbers = heads[3:]
     top = [element("th", each, class_="number" if each in numbers else None) for each in heads]
@@ -96,13 +100,6 @@ def sessions_page(params: Params) -> str:
     )
 
 
-def _costs(index: Index, ctx: PageContext) -> dict[str, str]:
-    """Return the cost of each session."""
-    source, params = IndexSource(index, ctx.prices), Question(by=("session",), zone=ctx.zone)
-    found = cost(source, ctx.prices, params, now=ctx.now())
-    return {row.session: row.cost_usd for row in found.rows if isinstance(row.session, str)}
-
-
 def _seen(seen: Overview) -> Fragment:
     cards = [
         card(
@@ -127,11 +124,11 @@ def _attention(attention: Attention) -> Iterable[Fragment]:
             yield element("p", told, element("code", f"turnlog {command}"), class_="note")
 
 
-def _row(row: IndexedSession, cost: str | None, ctx: PageContext) -> Fragment:
+def _row(row: IndexedSession, ctx: PageContext) -> Fragment:
     title = ctx.clean(row.title) or "(nothing was said)"
     facts = [
         ctx.clean(row.git_branch),
-        f"#{ctx.clean(row.tag)}" if row.tag else "",
+        *(f"#{ctx.clean(tag)}" for tag in row.tags),
         counted(row.subagents, "subagent") if row.subagents else "",
     ]
     marks: list[Child] = []
@@ -162,5 +159,5 @@ def _row(row: IndexedSession, cost: str | None, ctx: PageContext) -> Fragment:
         ),
         element("td", count(row.prompts), class_="number"),
         element("td", short(row.tokens), class_="number"),
-        element("td", shown(Decimal(cost)) if cost else "", class_="number"),
+        element("td", shown(Decimal(row.cost_usd)) if row.cost_usd else "", class_="number"),
     )
