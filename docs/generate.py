@@ -57,7 +57,7 @@ from turnlog.insights.explanation import InsightsExplanation
 from turnlog.insights.overview import BareOverview, Overview
 from turnlog.insights.report import Insights
 from turnlog.keep.copies.status import KeepStatus
-from turnlog.keep.retention.retention import RetentionReport
+from turnlog.keep.retention.retention import PruneReport
 from turnlog.live.sessions import LiveDocument
 from turnlog.mcp.client_settings import SettingsDocument
 from turnlog.query.errors import ErrorContext, ErrorPatterns
@@ -79,7 +79,7 @@ SCHEMAS = {
     "overview-bare": BareOverview,
     "top": LiveDocument,
     "mcp-install": SettingsDocument,
-    "retain": RetentionReport,
+    "prune": PruneReport,
     "archive": ArchiveDocument,
     "unarchive": UnarchiveDocument,
     "delete": DeleteDocument,

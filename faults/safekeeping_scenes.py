@@ -89,7 +89,7 @@ def _lose_home(world: World) -> None:
 
 
 _KEPT = _do("keep", "--quiet")
-_RETAIN = ("retain", "--days", "30", "--write")
+_PRUNE = ("prune", "--days", "30", "--yes")
 
 
 def scenes() -> Iterator[Scene]:
@@ -100,9 +100,11 @@ def scenes() -> Iterator[Scene]:
     yield Scene("keep, a new generation", keep, (_KEPT, _rewrite))
     yield Scene("keep, catalogue lost", keep, (_KEPT, _rewrite, _KEPT, _grow, _lose_catalogue))
     yield Scene("archive", ("archive", ONE))
-    yield Scene("archive --remove", ("archive", ONE, "--remove"))
-    yield Scene("archive --remove, kept before", ("archive", ONE, "--remove"), (_KEPT, _grow))
-    yield Scene("unarchive", ("unarchive", ONE), (_do("archive", ONE, "--remove"),))
+    yield Scene("archive --remove", ("archive", ONE, "--remove", "--yes"))
+    yield Scene(
+        "archive --remove, kept before", ("archive", ONE, "--remove", "--yes"), (_KEPT, _grow)
+    )
+    yield Scene("unarchive", ("unarchive", ONE), (_do("archive", ONE, "--remove", "--yes"),))
     yield Scene("archive, flat", ("archive", FLAT))
     yield Scene("unarchive, flat", ("unarchive", FLAT), (_do("archive", FLAT),))
     yield Scene("restore", ("restore", ONE), (_KEPT, _lose_session))
@@ -111,26 +113,26 @@ def scenes() -> Iterator[Scene]:
     yield Scene("restore --project", moved, (_KEPT, _lose_session))
     replace = ("restore", ONE, "--replace")
     yield Scene("restore --replace", replace, (_KEPT, _empty))
-    yield Scene("retain", _RETAIN, (_KEPT,))
-    yield Scene("retain --archive-first", (*_RETAIN, "--archive-first"), (_lose_flat,))
-    yield Scene("retain --orphans", (*_RETAIN, "--orphans"), is_by_times=True)
-    compact = ("compact", ONE, "--write")
+    yield Scene("prune", _PRUNE, (_KEPT,))
+    yield Scene("prune --archive-first", (*_PRUNE, "--archive-first"), (_lose_flat,))
+    yield Scene("prune --orphans", (*_PRUNE, "--orphans"), is_by_times=True)
+    compact = ("compact", ONE, "--yes")
     yield Scene("compact", (*compact, "--no-blobs"))
     yield Scene("compact --blobs", (*compact, "--blobs"))
-    yield Scene("compact, flat", ("compact", FLAT, "--write"), (_repeat_flat,))
+    yield Scene("compact, flat", ("compact", FLAT, "--yes"), (_repeat_flat,))
     yield Scene("compact --undo", (*compact, "--undo"), (_do(*compact, "--blobs"),), replaced=MAIN)
-    yield Scene("delete", ("delete", ONE), (_KEPT, _rewrite, _KEPT))
-    yield Scene("delete, flat", ("delete", FLAT), (_KEPT,))
-    delete = _do("delete", ONE)
+    yield Scene("delete", ("delete", ONE, "--yes"), (_KEPT, _rewrite, _KEPT))
+    yield Scene("delete, flat", ("delete", FLAT, "--yes"), (_KEPT,))
+    delete = _do("delete", ONE, "--yes")
     yield Scene("trash restore", ("trash", "restore", ONE), (_KEPT, delete))
-    flat = _do("delete", FLAT)
+    flat = _do("delete", FLAT, "--yes")
     yield Scene("trash restore, flat", ("trash", "restore", FLAT), (_KEPT, flat))
-    empty = ("trash", "empty", "--all", "--write")
+    empty = ("trash", "empty", "--all", "--yes")
     yield Scene("trash empty", empty, (_KEPT, delete, flat), is_purge=True)
-    yield Scene("delete, apart", ("delete", ONE), (_KEPT,), is_apart=True)
+    yield Scene("delete, apart", ("delete", ONE, "--yes"), (_KEPT,), is_apart=True)
     restore = ("trash", "restore", ONE)
     yield Scene("trash restore, apart", restore, (_KEPT, delete), is_apart=True)
-    yield Scene("archive --remove, apart", ("archive", ONE, "--remove"), is_apart=True)
+    yield Scene("archive --remove, apart", ("archive", ONE, "--remove", "--yes"), is_apart=True)
 
 
 def _repeat_flat(world: World) -> None:

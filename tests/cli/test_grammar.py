@@ -19,7 +19,7 @@ OWN = {
 }  # fmt: skip
 # A shared option that must say something else in one place, and why.
 ELSE = {
-    ("retain", "--home"): "the agents' homes only if they are named: it deletes",
+    ("prune", "--home"): "the agents' homes only if they are named: it deletes",
     ("trash", "--home"): "narrows the one trash, instead of choosing homes",
     ("prices", "--home"): "no home has prices; it is taken so that scripts may give it everywhere",
     ("watch", "--json"): "a document for each record",
@@ -43,7 +43,7 @@ LISTS = {
     "sessions", "projects", "search", "query entries", "query messages", "query tools",
     "query sequences", "query files", "query series", "errors", "sql", "todos", "plans", "prompts",
     "files", "cost", "insights", "secrets", "trash", "verify", "check", "doctor", "prices",
-    "retain", "restore",
+    "prune", "restore",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ SNAPSHOTS = Path(__file__).parent / "snapshots-json"
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 # What is typed, by the schema of what is printed.
 TYPED = {
-    "archive": ["archive 1235 2d3f --remove"],
+    "archive": ["archive 1235 2d3f --remove --yes"],
     "blocks": ["cost blocks"],
     "budgets": ["cost budgets"],
     "check": ["check", "check f38b"],
@@ -28,7 +28,7 @@ TYPED = {
     "compare": ["cost --since 2026-10-19 --until 2026-10-25 --compare"],
     "convert": ["convert 1235 --to flat --into flat"],
     "cost": ["cost", "cost --by project,model --since 30d"],
-    "delete": ["delete 1235"],
+    "delete": ["delete 1235", "delete 1235 --yes"],
     "doctor": ["doctor --all"],
     "error-context": ["errors 0"],
     "errors": ["errors"],
@@ -55,15 +55,15 @@ TYPED = {
     "query-files": ["query files"],
     "query-sequences": ["query sequences --min 1 --limit 2"],
     "query-series": ["query series --metric tokens --since 2026-10-28"],
-    "recover": ["recover 0b29", "recover 0b29 --write"],
+    "recover": ["recover 0b29", "recover 0b29 --yes"],
     "recover-list": ["recover"],
     "recover-undo": ["recover 0b29 --undo"],
     "refresh": ["refresh"],
-    "repair": ["repair 0b29", "repair 0b29 --write"],
+    "repair": ["repair 0b29", "repair 0b29 --yes"],
     "restore": ["restore 1235"],
     "restore-list": ["restore --list"],
     "resume": ["resume f38b"],
-    "retain": ["retain --days 30 --home .claude", "retain --days 30 --home .claude --write"],
+    "prune": ["prune --days 30 --home .claude", "prune --days 30 --home .claude --yes"],
     "search": ["search frost", "search tool:Bash --limit 1"],
     "secrets": ["secrets scan"],
     "sessions": ["sessions", "sessions --limit 1"],
@@ -80,18 +80,18 @@ TYPED = {
 }
 # What must have happened before.
 BEFORE = {
-    "compact-undo": ["compact f38b --write"],
+    "compact-undo": ["compact f38b --yes"],
     "keep-status": ["keep"],
-    "recover-undo": ["recover 0b29 --write"],
+    "recover-undo": ["recover 0b29 --yes"],
     "restore": ["keep", "rm 1235"],
     "restore-list": ["keep", "rm 1235"],
-    "trash": ["delete 1235"],
+    "trash": ["delete 1235", "delete 1235 --yes"],
     "unarchive": ["archive 1235"],
     "verify": ["keep", "archive 2d3f"],
 }
 CHANGING = {
     *BEFORE, "archive", "compact", "convert", "delete", "export-index", "fork", "keep",
-    "keep-install", "labels", "recover", "refresh", "repair", "retain",
+    "keep-install", "labels", "recover", "refresh", "repair", "prune",
 }  # fmt: skip
 IN_A_FILE = {"export-index": "pages/index.json"}
 PRINTS_JSON = {"export", *IN_A_FILE}

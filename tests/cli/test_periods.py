@@ -76,7 +76,7 @@ def test_what_can_be_restored_of_a_time(tmp_path):
 
 def test_what_was_deleted_last_comes_back(tmp_path):
     home = Home(tmp_path / "ada")
-    home.do("delete", "f38b")
+    home.do("delete", "f38b", "--yes")
     assert ids(home, "trash --since yesterday", "entries", "session") == [FROST]
     assert ids(home, "trash --until yesterday", "entries", "session") == []
     code, out, _ = home.screen("trash", "restore", "latest")

@@ -105,7 +105,7 @@ def test_kept_and_deleted_sessions_are_whole_as_well(tmp_path, home):
     place.write_bytes(log.read_bytes())
     other.do("keep")
     assert TITLE in piped(other, "restore", "--list")
-    other.do("delete", SESSION)
+    other.do("delete", SESSION, "--yes")
     assert TITLE in piped(other, "trash")
 
 

@@ -58,7 +58,7 @@ SHOWN = {
     "rename": ["f38b 'Dawn, not noon'"],
     "tag": ["f38b urgent"],
     "pin": ["f38b", "f38b --off"],
-    "delete": ["1235", "1235 f38b"],
+    "delete": ["1235", "1235 f38b --yes"],
     "fork": ["1235 --into ."],
     "convert": ["1235 --to flat --into flat"],
     "files": ["f38b", "f38b schedule.py", "f38b --diff", "1235"],
@@ -78,16 +78,16 @@ SHOWN = {
     "watch": ["--since 2026-10-30 --limit 3"],
     "doctor": ["", "--all"],
     "keep": ["", "status"],
-    "archive": ["1235", "1235 --remove"],
+    "archive": ["1235", "1235 --remove", "1235 --remove --yes"],
     "unarchive": ["1235"],
     "restore": ["--list", "1235"],
     "verify": [""],
-    "retain": ["", "--days 30 --home .claude", "--days 30 --home .claude --write"],
+    "prune": ["", "--days 30 --home .claude", "--days 30 --home .claude --yes"],
     "trash": ["", "empty", "restore 1235"],
-    "recover": ["0b29", "0b29 --write", "0b29 --undo"],
+    "recover": ["0b29", "0b29 --yes", "0b29 --undo"],
     "check": ["", "f38b", "--all"],
-    "repair": ["0b29", "0b29 --write", "f38b"],
-    "compact": ["f38b", "f38b --write"],
+    "repair": ["0b29", "0b29 --yes", "f38b"],
+    "compact": ["f38b", "f38b --yes"],
     "completion": [],
 }  # fmt: skip
 # Of these it is shown as well what a pipe gets of the first of them.
@@ -104,7 +104,7 @@ BEFORE = {
 }
 CHANGING = {
     "rename", "tag", "pin", "delete", "fork", "convert", "export", "refresh", "keep", "archive",
-    "unarchive", "restore", "verify", "retain", "trash", "recover", "repair", "compact",
+    "unarchive", "restore", "verify", "prune", "trash", "recover", "repair", "compact",
 }  # fmt: skip
 # Without a session there is nothing to name: what is asked of an empty home instead.
 NAMED = {

@@ -22,7 +22,7 @@ HINTS: Final = {
     "index-unreadable": "rebuild it with: turnlog refresh --rebuild",
     "invalid-regex": "use Python's syntax, or leave out --regex to search for words",
     "invalid-statement": "turnlog sql --schema shows the views",
-    "journal-damaged": "nothing is deleted; repair it: turnlog repair {} --write",
+    "journal-damaged": "nothing is deleted; repair it: turnlog repair {} --yes",
     "no-home": "there is no {}; name the directory that holds sessions with --home",
     "no-log": "check the path, or run: turnlog check",
     "no-sessions": "name another home with --home",

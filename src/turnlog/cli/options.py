@@ -136,12 +136,16 @@ poll_option = click.option(
     metavar="SECONDS",
     help="Poll for changes instead of watching the file system.",
 )
-write_option = click.option(
-    "--write", is_flag=True, help="Make the changes; without it, only show them."
-)
 yes_option = click.option(
     "--yes", is_flag=True, help="Make the changes; without it, only show them."
 )
+
+
+def dry_run(deed: str) -> str:
+    """Return the last line of a dry run: how to do *deed*."""
+    return f"Nothing was changed. Run again with --yes to {deed}."
+
+
 no_refresh_option = click.option(
     "--no-refresh",
     is_flag=True,

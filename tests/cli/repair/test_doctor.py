@@ -175,7 +175,7 @@ def test_orphans_are_mended_by_their_command(well, findings, mend, log_at):
     assert found["examples"][0]["session"] == THIRD
     mend(found)  # A dry run, as everything is that lets something go.
     assert path.exists()
-    mend(found | {"command": found["command"] + " --write"})
+    mend(found | {"command": found["command"] + " --yes"})
     assert (findings(), path.exists()) == ({}, False)
 
 

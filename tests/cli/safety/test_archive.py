@@ -44,7 +44,7 @@ def test_archive_says_how_small_it_is_now(run, log):
 
 def test_remove_removes_and_unarchive_gives_the_bytes_back(run, log, home):
     before = log.read_bytes()
-    out, _ = run("archive", "1111", "--remove")
+    out, _ = run("archive", "1111", "--remove", "--yes")
     assert "archived, originals deleted" in out
     assert "hint" not in out
     assert not log.exists()
@@ -102,7 +102,7 @@ def test_the_document(run, log):
     assert len(row["sha256"]) == 64
 
 
-@pytest.mark.parametrize("remove", [(), ("--remove",)])
+@pytest.mark.parametrize("remove", [(), ("--remove", "--yes")])
 def test_lists_leave_it_out_and_everything_else_sees_it(run, remove):
     run("archive", "1111", *remove)
     assert ids(run("sessions", "--json")[0]) == [DAMAGED]
@@ -128,7 +128,7 @@ def test_nothing_archived_is_said_so(run):
 
 def test_resume_puts_it_back(run, log):
     before = log.read_bytes()
-    run("archive", "1111", "--remove")
+    run("archive", "1111", "--remove", "--yes")
     _, err = run("resume", "1111", code=1)  # No record says where it worked.
     assert f"restored {log}" in err
     assert log.read_bytes() == before
@@ -157,7 +157,7 @@ def test_a_flat_store(turnlog, tmp_path):
 
 
 def test_a_broken_archive_is_a_failure_that_changes_nothing(run, log, home, tmp_path):
-    run("archive", "1111", "--remove", TURNLOG_HOME=str(tmp_path / "own"))
+    run("archive", "1111", "--remove", "--yes", TURNLOG_HOME=str(tmp_path / "own"))
     (copy,) = (tmp_path / "own" / "kept").rglob(f"{WHOLE}.jsonl.zst")
     data = bytearray(copy.read_bytes())
     data[10] ^= 0xFF

@@ -284,7 +284,7 @@ def test_what_was_put_back_counts_as_kept(orchard):
     assert keepings() == {ID: "restorable", OTHER: "kept"}
     orchard("restore", "--all")
     assert keepings() == {ID: "kept", OTHER: "kept"}
-    orchard("archive", "8888", "--remove")
+    orchard("archive", "8888", "--remove", "--yes")
     orchard("unarchive", "8888")
     assert keepings() == {ID: "kept", OTHER: "kept"}
     kept = sorted(path for path in (orchard.place / "turnlog" / "kept").rglob("generations"))

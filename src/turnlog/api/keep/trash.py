@@ -14,9 +14,9 @@ from turnlog.keep.retention.expiry import ExpiredSession, Orphan
 from turnlog.keep.retention.policy import load_grace
 from turnlog.keep.retention.retention import (
     ORPHANED,
-    RetentionReport,
+    PruneReport,
+    prune_configured,
     reset_project,
-    retain_configured,
 )
 from turnlog.keep.trash.delete import (
     ASKED,
@@ -35,14 +35,14 @@ __all__ = [
     "Deletion",
     "ExpiredSession",
     "Orphan",
-    "RetentionReport",
+    "PruneReport",
     "TrashDocument",
     "TrashRow",
     "delete",
     "find_trashed",
-    "homes_to_retain",
+    "homes_to_prune",
+    "prune_configured",
     "reset",
-    "retain_configured",
     "undelete",
 ]
 
@@ -88,9 +88,13 @@ class TrashDocument(Struct, kw_only=True):
     problems: list[TrashProblem] = field(default_factory=list)
 
 
-def delete(homes: Sequence[Home], name: str) -> Deletion:
-    """Move a session and all its files to the trash; doing it again changes nothing."""
-    return delete_session(tuple(homes), name, own=turnlog_home(), terms=_terms(ASKED))
+def delete(homes: Sequence[Home], name: str, *, write: bool = True) -> Deletion:
+    """Move a session and all its files to the trash; doing it again changes nothing.
+
+    If *write* is false, nothing is moved, and the result has what would be.
+    """
+    terms = _terms(ASKED)._replace(write=write)
+    return delete_session(tuple(homes), name, own=turnlog_home(), terms=terms)
 
 
 def reset(home: Home, project: str) -> list[Deletion]:
@@ -206,7 +210,7 @@ def _row(trashed: TrashedSession, now: datetime) -> TrashRow:
     )
 
 
-def homes_to_retain(names: Sequence[str]) -> tuple[Home, ...]:
+def homes_to_prune(names: Sequence[str]) -> tuple[Home, ...]:
     """Return the homes of *names*, or turnlog's own: an agent's home has to be named."""
     if names:
         return find_homes(names)

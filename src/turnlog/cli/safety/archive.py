@@ -7,7 +7,7 @@ import click
 from turnlog.api.homes import all_homes
 from turnlog.api.keep.restore import Refused, archive_sessions, unarchive_sessions
 from turnlog.cli.hints import hint_of
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import home_option, json_option, show_json, yes_option
 from turnlog.cli.terminal.console import console, counted, safe, short_path, size
 
 
@@ -16,9 +16,9 @@ from turnlog.cli.terminal.console import console, counted, safe, short_path, siz
     epilog="""\b
 Examples:
   turnlog archive 5f0c                  compress a session, hide it from lists
-  turnlog archive 5f0c 8e2a --remove    also delete the original files
+  turnlog archive 5f0c --remove --yes   also delete the original files
   turnlog sessions --archived           list archived sessions
-  turnlog unarchive 5f0c                undo
+  turnlog restore 5f0c                  undo
 Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",
 )
 @click.argument("names", metavar="SESSION…", nargs=-1, required=True)
@@ -29,7 +29,10 @@ Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",
     is_flag=True,
     help="Delete the original files after verifying the archive. Always on in a flat store.",
 )
-def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, remove: bool) -> int:
+@yes_option
+def command(
+    names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, remove: bool, yes: bool
+) -> int:
     """Compress sessions and hide them from lists.
 
     Archived sessions still work with show, search, cost and fork; resuming one unarchives it.
@@ -37,7 +40,9 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, re
 
     SESSION is the beginning of a session ID, or "latest".
     """
-    document = archive_sessions(all_homes(homes), names, remove=remove or None, hint_of=hint_of)
+    document = archive_sessions(
+        all_homes(homes), names, remove=(remove and yes) or None, hint_of=hint_of
+    )
     done, refused = document.sessions, document.refused
     if as_json:
         show_json(document)
@@ -55,7 +60,8 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, re
         out.print(f"  {counted(len(done), 'session')}, {files}, {sizes}")
     _show_refused(refused)
     if any(not row.removed for row in done):
-        out.print("[dim]hint: the original files are still in place; --remove deletes them[/]")
+        how = "run again with --yes to delete" if remove else "--remove --yes deletes"
+        out.print(f"[dim]hint: the original files are still in place; {how} them[/]")
     return 1 if refused else 0
 
 
