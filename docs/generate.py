@@ -23,7 +23,6 @@ from turnlog.api.keep.restore import (
     ArchiveDocument,
     RestorableDocument,
     RestoreDocument,
-    UnarchiveDocument,
     VerifyDocument,
 )
 from turnlog.api.keep.trash import DeleteDocument, TrashDocument
@@ -81,7 +80,6 @@ SCHEMAS = {
     "mcp-install": SettingsDocument,
     "prune": PruneReport,
     "archive": ArchiveDocument,
-    "unarchive": UnarchiveDocument,
     "delete": DeleteDocument,
     "trash": TrashDocument,
     "keep": KeepDocument,

@@ -158,7 +158,7 @@ def open_way(path):
         (("monthly",), "did you mean cost monthly?"),
         (("blocks",), "did you mean cost blocks?"),
         (("sessions", "--sort", "cost"), "to sort by cost, use turnlog cost session"),
-        (("undo",), "did you mean trash restore?"),
+        (("undo",), "did you mean restore?"),
         (("cost", "sessions"), "did you mean session?"),
         (("cost", "week"), "did you mean weekly?"),
         (("trash", "resore"), "did you mean restore?"),

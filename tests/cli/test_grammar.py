@@ -13,9 +13,9 @@ from turnlog.export.csv_cells import cell
 
 # Names that every command may need for something of its own, and that mean nothing by themselves.
 OWN = {
-    "--all", "--at", "--context", "--format", "--from", "--full", "--install", "--last",
+    "--all", "--at", "--context", "--format", "--full", "--install", "--last",
     "--explain", "--min", "--no-tools", "--orphans", "--quiet", "--raw", "--redact", "--sort",
-    "--thinking", "--thread", "--to", "--tool", "--type", "--into", "--branch", "--role",
+    "--thinking", "--thread", "--tool", "--type", "--branch", "--role",
 }  # fmt: skip
 # A shared option that must say something else in one place, and why.
 ELSE = {
@@ -24,8 +24,6 @@ ELSE = {
     ("prices", "--home"): "no home has prices; it is taken so that scripts may give it everywhere",
     ("watch", "--json"): "a document for each record",
     ("top", "--since"): "shows more, not less: what was active and is no longer",
-    ("restore", "--project"): "where sessions go on; --from chooses them",
-    ("convert", "--project"): "where the copy is at home",
     ("statusline", "--session"): "of the program itself, and hidden",
     ("mcp", "--project"): "a scope for subagents",
     ("mcp", "--json"): "of what --install prints",
@@ -170,7 +168,7 @@ def test_help_stands_alone(name, capsys):
         (("verify",), "findings"),
         (("secrets",), "secrets"),
         (("trash",), "entries"),
-        (("restore", "--list"), "sessions"),
+        (("restore",), "sessions"),
         (("cost", "blocks"), "rows"),
         (("files", "1111"), "files"),
     ],
@@ -228,7 +226,7 @@ def test_a_cell_is_harmless(value, shown):
     "words",
     [
         ("show",), ("info",), ("export",), ("files",), ("todos",), ("check",), ("repair",),
-        ("recover",), ("compact",), ("archive",), ("fork", "--into", "elsewhere"),
+        ("recover",), ("compact",), ("archive",), ("fork", "--to", "elsewhere"),
         ("rename",), ("tag",), ("pin",), ("resume",), ("delete",),
         ("plans", "--session"), ("prompts", "--session"), ("cost", "--session"),
         ("query", "entries", "--session"), ("search", "--session"), ("keep", "--session"),

@@ -67,8 +67,8 @@ def test_sql_sees_a_period_only(home):
 def test_what_can_be_restored_of_a_time(tmp_path):
     home = Home(tmp_path / "ada")
     home.do("keep")
-    assert ids(home, "restore --list --until 2026-01-01", "sessions", "id") == [LAMP]
-    assert ids(home, "restore --list --since 7d", "sessions", "id") == [WEATHER, STORM]
+    assert ids(home, "restore --until 2026-01-01", "sessions", "id") == [LAMP]
+    assert ids(home, "restore --since 7d", "sessions", "id") == [WEATHER, STORM]
     code, _, err = home.screen("restore", "--all", "--until", "7d")
     assert code == 2
     assert "--until" in err

@@ -59,8 +59,8 @@ SHOWN = {
     "tag": ["f38b urgent"],
     "pin": ["f38b", "f38b --off"],
     "delete": ["1235", "1235 f38b --yes"],
-    "fork": ["1235 --into ."],
-    "convert": ["1235 --to flat --into flat"],
+    "fork": ["1235 --to ."],
+    "convert": ["1235 --layout flat --to flat"],
     "files": ["f38b", "f38b schedule.py", "f38b --diff", "1235"],
     "todos": ["", "2d3f", "--orphans"],
     "plans": ["", "calm"],
@@ -80,7 +80,7 @@ SHOWN = {
     "keep": ["", "status"],
     "archive": ["1235", "1235 --remove", "1235 --remove --yes"],
     "unarchive": ["1235"],
-    "restore": ["--list", "1235"],
+    "restore": ["", "1235", "--session 1235"],
     "verify": [""],
     "prune": ["", "--days 30 --home .claude", "--days 30 --home .claude --yes"],
     "trash": ["", "empty", "restore 1235"],
@@ -98,9 +98,14 @@ PIPED = {
 # What must have happened before it can be shown.
 BEFORE = {
     "unarchive": ["archive 1235"],
-    "restore": ["keep", "rm 1235"],  # As an agent's own cleanup does.
+    "restore": [
+        "keep",
+        "rm 1235",
+        "archive 2d3f",
+        "delete f38b --yes",
+    ],  # As an agent's own cleanup does.
     "verify": ["keep", "archive 2d3f"],
-    "trash": ["delete 1235"],
+    "trash": ["delete 1235 --yes"],
 }
 CHANGING = {
     "rename", "tag", "pin", "delete", "fork", "convert", "export", "refresh", "keep", "archive",
@@ -112,12 +117,11 @@ NAMED = {
     "rename": "latest title",
     "tag": "latest tag",
     "sql": "'SELECT 1'",
-    "convert": "latest --to flat --into flat",
+    "convert": "latest --layout flat --to flat",
     "query": "messages",
     "prices": "claude-opus-4-5",
     "completion": "tcsh",
     "export": "--since 7d",
-    "restore": "--list",
     "watch": "--since soon",
 }
 

@@ -503,7 +503,7 @@ def test_a_session_outlives_its_project(store, tmp_path, cli, layout):
     for command in ("show", "info"):
         code, out, _ = cli(command, TWO, "--home", store.root)
         assert (code, "Gone" in out or "Still here" in out) == (0, True)
-    code, out, _ = cli("fork", TWO, "--home", store.root, "--into", store.root, "--json")
+    code, out, _ = cli("fork", TWO, "--home", store.root, "--to", store.root, "--json")
     assert (code, json.loads(out)["records"]) == (0, 2)
     assert not project.exists()
 

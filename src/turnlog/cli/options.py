@@ -152,6 +152,35 @@ no_refresh_option = click.option(
     help="Use the index as it is, without reading new records first.",
 )
 force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
+for_option = click.option(
+    "--for",
+    "target",
+    metavar="DIR",
+    help="Make DIR the project of the copy.  [default: as in its records]",
+)
+
+
+def to_option(default: str = "") -> Callable[[F], F]:
+    """Return the ``--to`` option; it is required if there is no *default*."""
+    return click.option(
+        "--to",
+        metavar="HOME",
+        required=not default,
+        help="Home to write to; created if needed."
+        + (f"  [default: {default}]" if default else ""),
+    )
+
+
+def layout_option(default: str = "") -> Callable[[F], F]:
+    """Return the ``--layout`` option; it is required if there is no *default*."""
+    from turnlog.api.homes import FORMATS
+
+    return click.option(
+        "--layout",
+        type=click.Choice([layout.name for layout in FORMATS]),
+        required=not default,
+        help="Layout to write." + (f"  [default: {default}]" if default else ""),
+    )
 
 
 def limit_option(default: int | None = 20, shown_default: str = "") -> Callable[[F], F]:

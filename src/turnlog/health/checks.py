@@ -85,7 +85,7 @@ def shortened(context: CheckContext) -> list[DoctorFinding]:
     ]
     short.sort(key=lambda item: -item[0].records)
     examples = [
-        context.example(log, f"{counted(lost.records, 'record')} lost", "restore", "--replace")
+        context.example(log, f"{counted(lost.records, 'record')} lost", "restore", "--force")
         for lost, log in short
     ]
     logs = counted(len(short), "log holds", "logs hold")

@@ -225,7 +225,7 @@ class CheckContext:
         If a kept copy holds more than the log, restoring it comes before any other fix.
         """
         if words and words[0] in _REMEDIES and os.fspath(log.path) in self.shortfalls:
-            words = ("restore", "--replace")
+            words = ("restore", "--force")
         command = self.command(words[0], self.name_of(log), *words[1:]) if words else None
         title = self.titles.get((os.fspath(log.home), log.session_id or ""))
         return Example(

@@ -30,7 +30,7 @@ def test_it_is_a_dry_run_unless_told(turnlog, home, log):
     assert (code, err) == (0, "")
     assert "duplicate lines" in out
     assert "would save" in out
-    assert "--yes compacts it" in out
+    assert "Run again with --yes to compact it" in out
     assert "blobs" not in out.split("would save")[0].replace("in blobs", "")
     assert log.read_bytes() == before
     assert len(list(log.parent.glob(f"{ID}*"))) == 1

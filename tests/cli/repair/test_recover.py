@@ -67,7 +67,7 @@ def test_an_undo_is_a_dry_run_unless_told_to_write(turnlog, home, damaged_log):
     assert turnlog("recover", DAMAGED, "--home", home, "--yes")[0] == 0
     recovered = damaged_log.read_bytes()
     code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--undo")
-    assert (code, "--yes undoes it" in out) == (1, True)
+    assert (code, "Run again with --yes to undo it" in out) == (1, True)
     assert damaged_log.read_bytes() == recovered
     code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--undo", "--yes", "--json")
     found = fits("recover-undo", out)

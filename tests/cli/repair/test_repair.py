@@ -13,7 +13,7 @@ def test_a_repair_is_a_dry_run_unless_told(turnlog, home, damaged_log):
     code, out, _ = turnlog("repair", "2222", "--home", home)
     assert code == 1
     assert "2 records would be kept, 2 from damaged lines" in out
-    assert "--yes repairs it" in out
+    assert "Run again with --yes to repair it" in out
     assert damaged_log.read_bytes() == before
     assert len(list(damaged_log.parent.iterdir())) == 2
 

@@ -37,7 +37,7 @@ def test_archive_says_how_small_it_is_now(run, log):
     out, err = run("archive", "1111")
     assert out.startswith(f"✓ 11111111 archived: 1 file, {log.stat().st_size / 1000:.1f} KB → ")
     assert out.splitlines()[0].endswith("%)")
-    assert "hint: the original files are still in place; --remove deletes them" in out
+    assert "hint: the original files are still in place; --remove --yes deletes them" in out
     assert err == ""
     assert log.exists()
 
@@ -49,16 +49,22 @@ def test_remove_removes_and_unarchive_gives_the_bytes_back(run, log, home):
     assert "hint" not in out
     assert not log.exists()
     out, _ = run("unarchive", "1111")
-    assert out.startswith("✓ 11111111 unarchived: 1 file restored\n")
+    assert out.startswith(f"✓ {WHOLE} unarchived: 1 file restored\n")
     assert f"{WHOLE}.jsonl" in out
     assert log.read_bytes() == before
+
+
+def test_originals_are_deleted_with_consent_only(run, log):
+    out, _ = run("archive", "1111", "--remove")
+    assert log.exists()
+    assert "the original files are still in place; run again with --yes to delete them" in out
 
 
 def test_twice_is_told_apart(run):
     run("archive", "1111")
     assert "· 11111111 was already archived: 1 file" in run("archive", "1111")[0]
     assert "unarchived; its files were in place" in run("unarchive", "1111")[0]
-    assert "· 11111111 is not archived" in run("unarchive", "1111")[0]
+    assert f"✓ {WHOLE} is already there" in run("unarchive", "1111")[0]
 
 
 def test_several_at_once(run, home):
@@ -66,8 +72,8 @@ def test_several_at_once(run, home):
     assert out.count("✓") == 2
     assert "  2 sessions, 2 files, " in out
     document = json.loads(run("unarchive", "1111", "2222", "--json")[0])
-    assert [each["id"] for each in document["sessions"]] == [WHOLE, DAMAGED]
-    assert (document["refused"], document["next"]) == ([], None)
+    assert [each["id"] for each in document["unarchived"]] == [WHOLE, DAMAGED]
+    assert document["refused"] == []
 
 
 def test_one_that_is_refused_keeps_none_of_the_others(run, home, log):
@@ -117,7 +123,7 @@ def test_lists_leave_it_out_and_everything_else_sees_it(run, remove):
     assert WHOLE in run("info", "1111", "--json")[0]
     assert json.loads(run("fork", "1111", "--json")[0])["records"] == 1
     _, err = run("rename", "1111", "Pears", code=2)
-    assert f"hint: bring it back first: turnlog unarchive {WHOLE}" in err
+    assert f"hint: bring it back first: turnlog restore {WHOLE}" in err
     run("pin", "1111")
 
 

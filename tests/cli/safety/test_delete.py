@@ -30,15 +30,24 @@ def test_a_session_goes_to_the_trash_and_comes_back(run, home, log):
     code, out, err = run("delete", "1111", "--home", home, "--yes")
     assert (code, err) == (0, "")
     assert "11111111 moved to the trash: one (1 file" in out
-    assert "turnlog trash restore 11111111" in out
+    assert "turnlog restore 11111111" in out
     assert not log.exists()
     assert "one" in run("trash")[1]
     code, out, _ = run("trash", "restore", "1111")
     assert code == 0
-    assert "restored to" in out
+    assert "restored from the trash: 1 file" in out
     assert log.read_bytes() == before
     assert run("trash")[0] == 1
     assert "The trash is empty." in run("trash", "list")[1]
+
+
+def test_it_is_a_dry_run_unless_told(run, home, log):
+    code, out, _ = run("delete", "1111", "--home", home)
+    assert (code, log.exists(), run("trash")[0]) == (0, True, 1)
+    assert "11111111 would be moved to the trash: one (1 file" in out
+    assert out.endswith("Nothing was changed. Run again with --yes to move it to the trash.\n")
+    (row,) = json.loads(run("delete", "1111", "--home", home, "--json")[1])["sessions"]
+    assert (row["state"], row["files"], row["entries"]) == (None, 1, [])
 
 
 def test_deleting_again_says_so_and_an_unknown_session_is_a_mistake(run, home, log):
@@ -65,7 +74,7 @@ def test_the_documents(run, home, log):
     assert (entry["session"], entry["files"], entry["is_due"]) == (WHOLE, 1, False)
     assert (listed["next"], listed["problems"], entry["name"]) == (None, [], row["entries"][0])
     back = json.loads(run("trash", "restore", entry["name"], "--json")[1])
-    assert (back["written"], back["entries"][0]["name"]) == (True, entry["name"])
+    assert [row["name"] for row in back["undeleted"]] == [entry["name"]]
 
 
 def test_an_empty_trash_is_said_to_be_empty(run):
@@ -87,7 +96,7 @@ def test_emptying_lists_first_and_removes_only_what_is_due(run, home, log, tmp_p
         True,
     )
     code, out, _ = run("trash", "empty", "--all")
-    assert (code, "--yes deletes them" in out) == (0, True)
+    assert (code, "Run again with --yes to delete them" in out) == (0, True)
     assert run("trash", "empty")[0] == 1
     assert run("trash")[0] == 0
     (entry,) = (tmp_path / "own" / "trash").glob("*/entry.json")
@@ -193,7 +202,7 @@ def test_what_has_expired_is_listed_and_goes_with_write(run, home, log, tmp_path
     code, out, _ = run("prune", "--home", home, "--days", "1")
     assert code == 0
     assert "2 sessions inactive for 1 day would be moved to the trash" in out
-    assert "--yes moves them to the trash" in out
+    assert "Run again with --yes to move them to the trash" in out
     assert log.exists()
     assert not (tmp_path / "own").exists()
     document = json.loads(run("prune", "--home", home, "--days", "1", "--json")[1])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from msgspec import Struct, field
 
 from turnlog.api.homes import Home, Problem, find_homes, turnlog_home
-from turnlog.errors import NotFound
+from turnlog.errors import NotFound, TurnlogError
 from turnlog.keep.retention.expiry import ExpiredSession, Orphan
 from turnlog.keep.retention.policy import load_grace
 from turnlog.keep.retention.retention import (
@@ -28,6 +29,8 @@ from turnlog.keep.trash.delete import (
 )
 from turnlog.keep.trash.trash import Trash, TrashedSession
 from turnlog.records.dates import is_between
+from turnlog.records.session_summary import SessionSummary
+from turnlog.sessions.metadata import read_head_tail
 
 __all__ = [
     "ORPHANED",
@@ -38,6 +41,7 @@ __all__ = [
     "PruneReport",
     "TrashDocument",
     "TrashRow",
+    "TrashSelection",
     "delete",
     "find_trashed",
     "homes_to_prune",
@@ -153,6 +157,13 @@ class TrashSelection:
         self._trash = trash
         self.entries = entries
         self.problems = problems
+
+    def summary(self, trashed: TrashedSession) -> SessionSummary | None:
+        """Return what the ends of a trashed session's log say, or None."""
+        for path in self._trash.logs(trashed):
+            with suppress(TurnlogError, OSError):
+                return read_head_tail(path).summary
+        return None
 
     def document(self, *, written: bool = False) -> TrashDocument:
         """Return the entries as they are printed."""

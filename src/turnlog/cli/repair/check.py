@@ -28,8 +28,8 @@ _WITHIN_DAYS = 7
 _NOT_REPAIRED = {
     "not-utf8": "the agent reads these bytes as U+FFFD; a repair keeps them",
     "newer-format": "written by a newer turnlog; upgrade to read all of it",
-    "broken-blob": "restore the blob that holds the line: turnlog restore --list",
-    "broken-archive": "look for a kept copy of the archive: turnlog restore --list",
+    "broken-blob": "restore the blob that holds the line: turnlog restore",
+    "broken-archive": "look for a kept copy of the archive: turnlog restore",
     "unreadable": "make the file readable, then check again",
 }
 """Hints for findings that turnlog repair does not fix."""
@@ -197,7 +197,7 @@ def _show_hints(out: Console, health: Health, homes: tuple[str, ...]) -> None:
         log = next(log for log in health.logs if log.path == first.path)
         name = log.session[:8] if log.session and log.in_home else log.path
         if shortened is not None:
-            words = ["turnlog", "restore", name, "--replace", *home_arguments(homes)]
+            words = ["turnlog", "restore", name, "--force", *home_arguments(homes)]
             out.print("\n [dim]hint: restore the kept copy with[/]")
         else:
             words = ["turnlog", "repair", name, *home_arguments(homes)]

@@ -37,10 +37,10 @@ Exit codes: 0 success, 1 a line cannot be restored, 2 usage error, 3 failure."""
 @json_option
 @yes_option
 @click.option(
-    "--blobs/--no-blobs",
-    default=None,
-    help="Move long tool results to separate files. turnlog reads them; Claude Code resumes "
-    "such a session without them until --undo.  [default: only in turnlog's own home]",
+    "--blobs",
+    is_flag=True,
+    help="Also move long tool results to separate files, as always in turnlog's own home. turnlog "
+    "reads them; Claude Code resumes such a session without them until --undo.",
 )
 @click.option("--undo", "is_undoing", is_flag=True, help="Undo: restore the original.")
 def command(
@@ -49,7 +49,7 @@ def command(
     *,
     as_json: bool,
     yes: bool,
-    blobs: bool | None,
+    blobs: bool,
     is_undoing: bool,
 ) -> int:
     """Make the logs of a session smaller without changing what you or an agent see.
@@ -70,7 +70,7 @@ def command(
         else:
             _show_undo(undone, write=yes)
         return 1 if undone.lost else 0
-    done = repair.compact_session(found, name, cap=cap, write=yes, blobs=blobs)
+    done = repair.compact_session(found, name, cap=cap, write=yes, blobs=blobs or None)
     if as_json:
         show_json(repair.compact_document(done))
     else:

@@ -24,7 +24,7 @@ Action = Literal["list", "restore", "empty"]
     epilog="""\b
 Examples:
   turnlog trash                     list deleted sessions
-  turnlog trash restore 5f0c        restore a session to its original location
+  turnlog trash restore 5f0c        restore a session, as turnlog restore does
   turnlog trash empty               show what would be deleted permanently
   turnlog trash empty --yes       delete it
 Exit codes: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
@@ -76,8 +76,12 @@ def command(
         is_filtered = bool(homes or since or until)
         nothing = "Nothing in the trash matches." if is_filtered else "The trash is empty."
     if action == "restore":
-        document = selection.restore()
-    elif action == "empty":
+        from turnlog.cli.safety.restore import restore_named
+
+        # The latest is the one that was deleted last; the trash has it first.
+        chosen = selection.entries[0].name if name == "latest" else str(name)
+        return restore_named((chosen,), homes, as_json=as_json)
+    if action == "empty":
         document = selection.empty(everything=is_all, write=yes)
     else:
         document = selection.document()
@@ -104,11 +108,7 @@ def _show(document: TrashDocument, action: Action, nothing: str) -> None:
     out = console()
     rows = document.entries
     total = f"{counted(len(rows), 'entry', 'entries')}, {size(sum(row.size_bytes for row in rows))}"
-    if action == "restore":
-        for row in rows:
-            where = f"restored to {short_path(row.home)}: {counted(row.files, 'file')}"
-            out.print(f"[green]✓[/] [bold]{safe(row.session[:8])}[/] {where}")
-    elif nothing:
+    if nothing:
         out.print(nothing)
     elif not rows:
         out.print("Nothing to delete: every session is still in its grace period.")
@@ -122,7 +122,7 @@ def _show(document: TrashDocument, action: Action, nothing: str) -> None:
             out.print(f"{total}, would be deleted permanently.")
             out.print(options.dry_run("delete them"))
         else:
-            out.print("[dim]hint: turnlog trash restore SESSION restores a session[/]")
+            out.print("[dim]hint: turnlog restore SESSION restores a session[/]")
     for problem in document.problems:
         path, reason = short_path(problem.path), safe(problem.reason)
         out.print(f"[yellow]•[/] skipped: {path} [dim]{reason}[/]", soft_wrap=True)
