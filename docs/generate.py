@@ -18,7 +18,8 @@ import msgspec
 from rich.console import Console
 
 from turnlog.api.health.doctor import Checkup
-from turnlog.api.keep.copies import InstallDocument, KeepDocument
+from turnlog.api.hooks import HooksDocument
+from turnlog.api.keep.copies import KeepDocument
 from turnlog.api.keep.restore import (
     ArchiveDocument,
     RestorableDocument,
@@ -58,7 +59,6 @@ from turnlog.insights.report import Insights
 from turnlog.keep.copies.status import KeepStatus
 from turnlog.keep.retention.retention import PruneReport
 from turnlog.live.sessions import LiveDocument
-from turnlog.mcp.client_settings import SettingsDocument
 from turnlog.query.errors import ErrorContext, ErrorPatterns
 from turnlog.query.patterns import FileAccesses, Sequences, Series
 from turnlog.query.query import QueryDocument
@@ -77,13 +77,12 @@ SCHEMAS = {
     "overview": Overview,
     "overview-bare": BareOverview,
     "top": LiveDocument,
-    "mcp-install": SettingsDocument,
     "prune": PruneReport,
     "archive": ArchiveDocument,
     "delete": DeleteDocument,
     "trash": TrashDocument,
     "keep": KeepDocument,
-    "keep-install": InstallDocument,
+    "hooks": HooksDocument,
     "keep-status": KeepStatus,
     "restore": RestoreDocument,
     "restore-list": RestorableDocument,

@@ -13,7 +13,7 @@ from turnlog.export.csv_cells import cell
 
 # Names that every command may need for something of its own, and that mean nothing by themselves.
 OWN = {
-    "--all", "--at", "--context", "--format", "--full", "--install", "--last",
+    "--all", "--at", "--context", "--format", "--full", "--last",
     "--explain", "--min", "--no-tools", "--orphans", "--quiet", "--raw", "--redact", "--sort",
     "--thinking", "--thread", "--tool", "--type", "--branch", "--role",
 }  # fmt: skip
@@ -26,11 +26,11 @@ ELSE = {
     ("top", "--since"): "shows more, not less: what was active and is no longer",
     ("statusline", "--session"): "of the program itself, and hidden",
     ("mcp", "--project"): "a scope for subagents",
-    ("mcp", "--json"): "of what --install prints",
 }
 WITHOUT_HOME = {"completion", "query"}  # A script for a shell; a group whose commands have it.
 WITHOUT_JSON = {
     "completion": "prints a script",
+    "mcp": "a server, whose protocol is JSON",
     "export": "writes sessions; --format json is one of its formats",
     "query": "its commands have it",
     "statusline": "prints a line for a program",

@@ -37,14 +37,13 @@ TYPED = {
     "export-index": ["export --project lighthouse --format json -o pages/"],
     "files": ["files f38b --diff"],
     "fork": ["fork 1235 --to ."],
+    "hooks": ["hooks", "hooks install"],
     "info": ["info f38b", "info 0b29"],
     "insights": ["insights --since 30d"],
     "insights-explain": ["insights --since 30d --explain tools:Bash"],
     "keep": ["keep"],
-    "keep-install": ["keep --install"],
     "keep-status": ["keep status"],
     "labels": ["rename f38b 'Dawn, not noon'", "tag f38b urgent", "pin f38b"],
-    "mcp-install": ["mcp --install --project /home/ada/orchard"],
     "overview": [""],
     "overview-bare": ["--home empty --or-sample .claude"],
     "plans": ["plans"],
@@ -89,7 +88,7 @@ BEFORE = {
 }
 CHANGING = {
     *BEFORE, "archive", "compact", "convert", "delete", "export-index", "fork", "keep",
-    "keep-install", "labels", "recover", "refresh", "repair", "prune",
+    "labels", "recover", "refresh", "repair", "prune",
 }  # fmt: skip
 IN_A_FILE = {"export-index": "pages/index.json"}
 PRINTS_JSON = {"export", *IN_A_FILE}

@@ -185,13 +185,13 @@ def server(home, *options):
 
 
 async def asked_everything(home):
-    async with server(home, "--all-projects") as client:
+    async with server(home, "--project", "all") as client:
         found = {"offered": await offered(client)}
         for name, calls in CALLS.items():
             found[name] = await called(client, [(name, each) for each in calls])
         found["resources"] = "\n".join([await resource(client, each) for each in RESOURCES])
         found["prompt"] = "\n".join([await prompt(client, each) for each in PROMPTS])
-    async with server(home, "--project", PROJECT, "--prefix", "tl_") as client:
+    async with server(home, "--project", PROJECT) as client:
         tools = [each.name for each in (await client.list_tools()).tools]
         told = f"{client.instructions}\n\n{chr(10).join(tools)}\n\n"
         found["scoped"] = told + await called(client, SCOPED)

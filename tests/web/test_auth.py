@@ -132,11 +132,6 @@ def test_a_token_file_lets_the_address_stay(tmp_path):
         assert first.token == second.token
 
 
-def test_it_listens_on_loopback_only(capsys, tmp_path):
-    assert run(["web", "--host", "0.0.0.0", "--home", str(tmp_path)]) == 2
-    assert "loopback" in capsys.readouterr().err
-
-
 def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "turnlog.loopback", raising=False)

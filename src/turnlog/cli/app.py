@@ -79,6 +79,7 @@ GROUPS: Final = {
     },
     "Agents": {
         "mcp": "Give agents access to past sessions: an MCP server.",
+        "hooks": "Set up kept copies, a status line and MCP in Claude Code.",
     },
     "Advanced": {
         "query": "Filter, group and count records, messages and calls.",
@@ -122,6 +123,7 @@ _PACKAGES: Final = {
     "safety": "keep archive unarchive restore verify prune trash delete",
     "repair": "check repair recover doctor compact",
     "share": "export secrets",
+    "agents": "hooks",
     "advanced": "query errors sql fork convert refresh completion",
 }
 _MODULES: Final = {

@@ -500,7 +500,9 @@ def cleanup(context: CheckContext) -> list[DoctorFinding]:
     ]  # fmt: skip
     days = min((period.days for period in periods if period.problems), default=0)
     message = f"The cleanup setting is invalid: sessions may be deleted after {days} days"
-    return finding("cleanup", Urgency.ACT, message, examples, context.command("keep", "--install"))
+    return finding(
+        "cleanup", Urgency.ACT, message, examples, context.command("hooks", "install", "keep")
+    )
 
 
 def going(context: CheckContext) -> list[DoctorFinding]:
