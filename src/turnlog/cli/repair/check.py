@@ -67,6 +67,7 @@ def command(
     PATH is a log or a directory of logs; SESSION is the beginning of a session ID, or "latest".
     """
     from turnlog.api.health.logs import LocatedFinding, examine
+    from turnlog.api.homes import all_homes
 
     began = time.monotonic()
     problems: list[Problem] = []
@@ -75,7 +76,14 @@ def command(
     if sampled:
         logs = _logs((), (str(or_sample),), problems)
     with _progress(logs) as advance:
-        health = examine(logs, problems=problems, strict=strict, cap=line_cap(), progress=advance)
+        health = examine(
+            logs,
+            homes=None if names or sampled else all_homes(homes),
+            problems=problems,
+            strict=strict,
+            cap=line_cap(),
+            progress=advance,
+        )
     if not show_data(health, LocatedFinding, health.findings, as_json=as_json, as_csv=as_csv):
         from turnlog.cli.terminal.console import console
 
