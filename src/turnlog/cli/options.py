@@ -211,14 +211,16 @@ def page_options(function: F) -> F:
     return limit_option()(offset_option(function))
 
 
-def resolve_session(name: str | None, homes: Iterable[str]) -> str | None:
+def resolve_session(
+    name: str | None, homes: Iterable[str], *, must_exist: bool = True
+) -> str | None:
     """Return the id prefix that *name* stands for: itself, or the id of the latest session."""
     if name is None:
         return None
     from turnlog.api.arguments import resolve_session_id
     from turnlog.api.homes import all_homes
 
-    return resolve_session_id(name, all_homes(tuple(homes)))
+    return resolve_session_id(name, all_homes(tuple(homes)), must_exist=must_exist)
 
 
 def logs_named(
