@@ -274,6 +274,8 @@ def _match(
     if not ids:
         if in_home is None:
             assert unknown is not None
+            if isinstance(unknown, NotFound):
+                unknown.code = "not-kept"
             raise unknown
         ids = {in_home.id}
     return Match(id=ids.pop(), copies=copies, archived=archived, trashed=trashed, in_home=in_home)

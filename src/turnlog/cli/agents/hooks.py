@@ -118,7 +118,7 @@ def _show_list(out: Console, hooks: list[Hook]) -> None:
         out.print(f"{mark} [bold]{hook.name:<10}[/]  {_ABOUT[hook.name]}")
         for step in hook.steps:
             out.print(f"    {place_line(step)}", soft_wrap=True)
-    missing = [hook.name for hook in hooks if hook.state in {"missing", "outdated"}]
+    missing = [hook.name for hook in hooks if hook.steps and hook.state in {"missing", "outdated"}]
     if missing:
         out.print(f"[dim]hint: turnlog hooks install {missing[0]} sets it up[/]")
 
