@@ -130,12 +130,11 @@ RESOURCES = [
     "turnlog://session/no-such-session",
 ]
 PROMPTS = [{}, {"session": HARVEST}, {"session": "no-such-session"}]
-# Asked of a server that tells of one project and whose tools have a prefix.
+# Asked of a server that tells of one project.
 SCOPED = [
-    ("tl_list_sessions", {}),
-    ("tl_session_overview", {"session": STORM}),
-    ("tl_past_calls", {"project": "/home/ada/lighthouse"}),
     ("list_sessions", {}),
+    ("session_overview", {"session": STORM}),
+    ("past_calls", {"project": "/home/ada/lighthouse"}),
 ]
 FILES = {*CALLS, "offered", "resources", "prompt", "scoped"}
 
