@@ -29,8 +29,8 @@ _EXTRA: Final = "install it with: pip install 'turnlog[mcp]'"
     epilog="""\b
 Examples:
   turnlog hooks install mcp               add it to Claude Code
-  turnlog mcp                             serve the project in this directory, over stdio
-  turnlog mcp --project ~/orchard --http  serve over HTTP, protected by a token
+  turnlog mcp                             serve the project here, over stdio
+  turnlog mcp --project ~/orchard --http  serve over HTTP, with a token
   turnlog mcp --project all               serve sessions of all projects
 In config.toml:
   [mcp]

@@ -52,7 +52,7 @@ Examples:
   turnlog hooks install keep                show the changes, then ask
   turnlog hooks install keep mcp --yes      make the changes
   turnlog hooks install mcp --json          print settings of other programs
-  turnlog hooks remove                      remove everything; kept copies stay
+  turnlog hooks remove                      remove all; kept copies stay
 Exit codes: 0 success, 1 something was declined or cannot be set up, 2 usage
 error, 3 failure.""",
 )

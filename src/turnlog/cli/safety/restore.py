@@ -44,15 +44,15 @@ _SHOWN_FILES = 5
     name="restore",
     epilog="""\b
 Examples:
-  turnlog restore                      list what can be restored, and from where
-  turnlog restore 5f0c                 restore a session, for Claude to resume
-  turnlog restore 5f0c --for .         restore it into this directory
-  turnlog restore --all                restore all kept sessions that are missing
+  turnlog restore                  list what can be restored, and from where
+  turnlog restore 5f0c             restore a session, for Claude to resume
+  turnlog restore 5f0c --for .     restore it into this directory
+  turnlog restore --all            restore all kept sessions that are missing
   turnlog restore --all --project ~/old/app --for ~/new/app
   turnlog restore --all --since 30d --to ~/spare/.claude
-  turnlog restore --session 5f0c       list its generations and files
+  turnlog restore --session 5f0c   list its generations and files
   turnlog restore 5f0c --generation 1 --to ~/then
-  turnlog restore 5f0c --force         replace a log that lost records
+  turnlog restore 5f0c --force     replace a log that lost records
 Exit codes: 0 success, 1 nothing found or not everything restored,
 2 usage error, 3 failure.""",
 )
@@ -66,6 +66,7 @@ Exit codes: 0 success, 1 nothing found or not everything restored,
 @click.option(
     "--generation",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Restore the log as it was before a rewrite; --session lists the generations.",
 )
 @click.option("--only", metavar="NAME", help="Restore one file, named as by --session.")
