@@ -77,7 +77,7 @@ async def _asked(home: Path, own: Path) -> tuple[float, float, int]:
     """Ask everything; give the memory before, at its peak, and the size of the largest answer."""
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-c", TURNLOG, "mcp", "--home", str(home), "--all-projects"],
+        args=["-c", TURNLOG, "mcp", "--home", str(home), "--project", "all"],
         env=dict(os.environ, TURNLOG_HOME=str(own)),
     )
     known, largest = _children(), 0

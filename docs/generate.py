@@ -18,12 +18,12 @@ import msgspec
 from rich.console import Console
 
 from turnlog.api.health.doctor import Checkup, Footprint
-from turnlog.api.keep.copies import InstallDocument, KeepDocument
+from turnlog.api.hooks import HooksDocument
+from turnlog.api.keep.copies import KeepDocument
 from turnlog.api.keep.restore import (
     ArchiveDocument,
     RestorableDocument,
     RestoreDocument,
-    UnarchiveDocument,
     VerifyDocument,
 )
 from turnlog.api.keep.trash import DeleteDocument, TrashDocument
@@ -57,9 +57,8 @@ from turnlog.insights.explanation import InsightsExplanation
 from turnlog.insights.overview import BareOverview, Overview
 from turnlog.insights.report import Insights
 from turnlog.keep.copies.status import KeepStatus
-from turnlog.keep.retention.retention import RetentionReport
+from turnlog.keep.retention.retention import PruneReport
 from turnlog.live.sessions import LiveDocument
-from turnlog.mcp.client_settings import SettingsDocument
 from turnlog.query.errors import ErrorContext, ErrorPatterns
 from turnlog.query.patterns import FileAccesses, Sequences, Series
 from turnlog.query.query import QueryDocument
@@ -78,14 +77,12 @@ SCHEMAS = {
     "overview": Overview,
     "overview-bare": BareOverview,
     "top": LiveDocument,
-    "mcp-install": SettingsDocument,
-    "retain": RetentionReport,
+    "prune": PruneReport,
     "archive": ArchiveDocument,
-    "unarchive": UnarchiveDocument,
     "delete": DeleteDocument,
     "trash": TrashDocument,
     "keep": KeepDocument,
-    "keep-install": InstallDocument,
+    "hooks": HooksDocument,
     "keep-status": KeepStatus,
     "restore": RestoreDocument,
     "restore-list": RestorableDocument,

@@ -173,7 +173,7 @@ def _delete(tally: Tally, world: World, where: str, files: dict[str, bytes]) -> 
         world.put(name, data)
     must(world, "keep", "--quiet")
     for session in (_TWICE, *_IDS[1:3]):
-        must(world, "delete", session)
+        must(world, "delete", session, "--yes")
     if left := _in_home(world, files) | _kept(world):
         tally.violate(f"{where}, deleted: {sorted(map(ascii, left))[:3]} stay")
     for session in (_TWICE, *_IDS[1:3]):

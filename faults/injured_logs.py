@@ -2,7 +2,7 @@
 
 Every kind of injury is done to a main log and to a subagent's log of which a whole copy is kept:
 before the next `keep` and after it, with and without records that are appended to what is left.
-`check` and `doctor` must report it, `restore --replace` must put the kept bytes back with what was
+`check` and `doctor` must report it, `restore --force` must put the kept bytes back with what was
 appended behind them, and the injured file must still be there. Two logs with one id are kept, the
 home is deleted, and both must come back. Some sessions are resumed with the real `claude` in three
 versions: after the replacement it sends what it sent before the injury.
@@ -136,9 +136,9 @@ def _replace(tally: Tally, case: Case, world: World, directory: Path) -> None:
             tally.violate(f"{case.where}: {word} does not say so: {ran.code} {ran.err[:200]}")
         elif f"turnlog delete {ONE[:8]}" in ran.out:
             tally.violate(f"{case.where}: {word} advises to delete it")
-    ran = command(world, ("restore", ONE, "--replace"), directory)
+    ran = command(world, ("restore", ONE, "--force"), directory)
     if ran.code != 0:
-        tally.violate(f"{case.where}: restore --replace: {ran.code} {ran.broke or ran.err[:200]}")
+        tally.violate(f"{case.where}: restore --force: {ran.code} {ran.broke or ran.err[:200]}")
     ran = command(world, ("check",), directory)
     if _SAID in " ".join(ran.out.split()):
         tally.violate(f"{case.where}: it is still said to hold less")

@@ -134,7 +134,7 @@ def _kept(world: World) -> None:
 
 def _half_deleted(world: World) -> None:
     """Leave a session's log in its home, and all else of it in the trash."""
-    must(world, "delete", ONE)
+    must(world, "delete", ONE, "--yes")
     (trashed,) = Trash(world.own).entries()
     log = world.own / "trash" / trashed.name / "home" / MAIN
     world.path(MAIN).parent.mkdir(parents=True, exist_ok=True)
@@ -152,22 +152,22 @@ class _Removal:
         return " ".join(word[:8] for word in self.words)
 
 
-_RETAIN = ("retain", "--days", "30", "--write")
+_PRUNE = ("prune", "--days", "30", "--yes")
 _REMOVALS = (
-    _Removal(("retain", "--orphans", "--write")),
-    _Removal(("retain", "--orphans", "--write"), (_kept,)),
-    _Removal(_RETAIN),
-    _Removal((*_RETAIN, "--orphans"), (_kept,)),
-    _Removal((*_RETAIN, "--archive-first")),
-    _Removal(("delete", ONE), (_kept,)),
-    _Removal(("delete", "1111")),
-    _Removal(("delete", "latest")),
-    _Removal(("delete", FLAT), (_kept,)),
-    _Removal(("archive", ONE, "--remove")),
+    _Removal(("prune", "--orphans", "--yes")),
+    _Removal(("prune", "--orphans", "--yes"), (_kept,)),
+    _Removal(_PRUNE),
+    _Removal((*_PRUNE, "--orphans"), (_kept,)),
+    _Removal((*_PRUNE, "--archive-first")),
+    _Removal(("delete", ONE, "--yes"), (_kept,)),
+    _Removal(("delete", "1111", "--yes")),
+    _Removal(("delete", "latest", "--yes")),
+    _Removal(("delete", FLAT, "--yes"), (_kept,)),
+    _Removal(("archive", ONE, "--remove", "--yes")),
     _Removal(("archive", FLAT), (), (f"sessions/{FLAT}/subagents",)),
-    _Removal(("compact", ONE, "--write")),
-    _Removal(("trash", "empty", "--all", "--write"), (_half_deleted,), (KEY, "projects")),
-    _Removal(("delete", ONE), (), (str(Path(AGENT).parent),)),
+    _Removal(("compact", ONE, "--yes")),
+    _Removal(("trash", "empty", "--all", "--yes"), (_half_deleted,), (KEY, "projects")),
+    _Removal(("delete", ONE, "--yes"), (), (str(Path(AGENT).parent),)),
 )
 
 

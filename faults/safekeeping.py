@@ -1,11 +1,11 @@
-"""Safekeeping under attack: keep, archive, restore, retain, compact, delete, trash.
+"""Safekeeping under attack: keep, archive, restore, prune, compact, delete, trash.
 
 Kills: SIGKILL at every system call that changes something, of every command in every layout, with
 files touched and clocks set before the next try (``safekeeping_kills``), and of the program as a
 shell starts it, at random moments (``safekeeping_program``). Failing: calls fail once
 (``safekeeping_failing``). Full: a disk with room for so many pages, or files, and no more
 (``safekeeping_full``). Strangers: somebody without a lock appends at every step of a command
-(``safekeeping_strangers``). Crowd: eight agents append while four programs keep, archive, retain
+(``safekeeping_strangers``). Crowd: eight agents append while four programs keep, archive, prune
 and compact (``safekeeping_crowd``). At no point is a byte that a session wrote neither in its place
 nor in a copy that reads back, and a command that is run again finishes its job.
 """
@@ -34,8 +34,8 @@ _INTRUDED = (
     "keep, a new generation",
     "archive --remove",
     "archive, flat",
-    "retain",
-    "retain --archive-first",
+    "prune",
+    "prune --archive-first",
     "compact --blobs",
     "compact --undo",
     "delete",

@@ -41,11 +41,11 @@ def run(arena: Arena) -> Tally:
         agents = [Child(work) for work in works(world.home, acks, until)]
         keepers = [
             Child(lambda tell, do=do: do(world, random.Random(arena.seed), until, tell))
-            for do in (_keeping, _archiving, _retaining, _compacting)
+            for do in (_keeping, _archiving, _pruning, _compacting)
         ]
         codes = _ended(tally, [*agents, *keepers], seconds)
         say(f"{tally.fault}: " + ", ".join(f"{name}: {n}" for name, n in sorted(codes.items())))
-        for name in ("keep 0", "archive 0", "retain 0", "compact 0"):
+        for name in ("keep 0", "archive 0", "prune 0", "compact 0"):
             if not codes[name]:
                 tally.violate(f"{name.split()[0]} never did anything: this tested little")
         with tally.guarded("after the crowd"):
@@ -92,23 +92,23 @@ def _keeping(world: World, _rng: random.Random, until: float, tell: Tell) -> Non
 
 def _archiving(world: World, rng: random.Random, until: float, tell: Tell) -> None:
     for session in _sessions(world, rng, until):
-        remove = ("--remove",) if rng.random() < 0.6 else ()
+        remove = ("--remove", "--yes") if rng.random() < 0.6 else ()
         _do(world, tell, "archive", session, *remove)
         if rng.random() < 0.2:
             _do(world, tell, "unarchive", session)
 
 
-def _retaining(world: World, rng: random.Random, until: float, tell: Tell) -> None:
+def _pruning(world: World, rng: random.Random, until: float, tell: Tell) -> None:
     while time.monotonic() < until:
         first = ("--archive-first",) if rng.random() < 0.5 else ()
-        _do(world, tell, "retain", "--days", "30", "--write", *first)
+        _do(world, tell, "prune", "--days", "30", "--yes", *first)
         time.sleep(rng.random())
 
 
 def _compacting(world: World, rng: random.Random, until: float, tell: Tell) -> None:
     for session in _sessions(world, rng, until):
         undo = ("--undo",) if rng.random() < 0.2 else ()
-        _do(world, tell, "compact", session, "--write", *undo)
+        _do(world, tell, "compact", session, "--yes", *undo)
 
 
 def _sessions(world: World, rng: random.Random, until: float) -> Iterator[str]:

@@ -26,7 +26,7 @@ _PAGE = 4096
 _PAGES = (*range(24), *range(24, 60, 3), *range(60, 160, 10))
 _FILES = range(40)
 _DISK = "size=4m,nr_inodes=400,mode=0700"
-_MOVES = ("delete", "retain", "trash", "restore", "unarchive")
+_MOVES = ("delete", "prune", "trash", "restore", "unarchive")
 
 
 def sweep(arena: Arena, scene: Scene, directory: Path) -> list[Tally]:

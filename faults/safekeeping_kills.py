@@ -25,7 +25,7 @@ _CHANGING = {"write", "pwrite64", "copy_file_range", "sendfile", "ftruncate", "f
 _CHANGING |= {"mkdir", "mkdirat", "rmdir", "rename", "renameat", "renameat2", "link", "linkat"}
 _CHANGING |= {"unlink", "unlinkat", "chmod", "fchmod", "fchown", "utimensat", "flock"}
 _SLICE_CHANGING, _SLICE_LOOKING = 4, 1
-_LATER = (("keep", "--quiet"), ("trash", "empty", "--write"), ("restore", "--all"))
+_LATER = (("keep", "--quiet"), ("trash", "empty", "--yes"), ("restore", "--all"))
 _LOOKING = 24  # One of so many calls that only look.
 
 

@@ -33,7 +33,7 @@ BEFORE = {
     "trash empty": ("delete 01d0", NOW - timedelta(days=40)),
     "trash": ("delete 5f0c", NOW),
     "unarchive": ("archive 5f0c", NOW),
-    "compact 5f0c --undo": ("compact 5f0c --write", NOW),
+    "compact 5f0c --undo": ("compact 5f0c --yes", NOW),
     "keep --uninstall": ("keep --install --yes", NOW),
     "pin 5f0c --off": ("pin 5f0c", NOW),
 }
@@ -52,7 +52,7 @@ FINDS = {
     "repair s.jsonl": "it has to be repaired, and is not yet",
     "keep --install": "nothing here does something every hour",
 }
-WELL = ("check latest", "check 5f0c", "check --strict", "doctor --where", "recover 5f0c --write")
+WELL = ("check latest", "check 5f0c", "check --strict", "doctor --where", "recover 5f0c --yes")
 """They begin as those do, and nothing is wrong, or no longer."""
 
 INTERRUPTED = 130

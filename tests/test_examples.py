@@ -279,7 +279,7 @@ def test_settings_are_found():
         "ledger.md",
         "mcp.md",
         "secrets.md",
-        "turnlog retain --help",
+        "turnlog prune --help",
     }
 
 

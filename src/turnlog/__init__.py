@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from turnlog.api.keep.restore import Restored as Restored
     from turnlog.api.keep.restore import Unarchived as Unarchived
     from turnlog.api.keep.trash import Deletion as Deletion
-    from turnlog.api.keep.trash import RetentionReport as RetentionReport
+    from turnlog.api.keep.trash import PruneReport as PruneReport
     from turnlog.api.query import QueryDocument as QueryDocument
     from turnlog.api.query import SqlDocument as SqlDocument
     from turnlog.api.refresh import RefreshResult as RefreshResult
@@ -187,7 +187,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "turnlog.api.keep.trash": (
         "Deletion",
-        "RetentionReport",
+        "PruneReport",
     ),
     "turnlog.errors": (
         "AmbiguousSession",

@@ -9,7 +9,7 @@
     [budgets]                   # dollars; see turnlog cost --help
     monthly = 300
 
-    [retention]                 # off unless enabled; see turnlog retain --help
+    [retention]                 # off unless enabled; see turnlog prune --help
     enabled = true
     days = 90
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import hmac
-import ipaddress
 import math
 import os
 import re
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 Headers = Iterable[tuple[bytes, bytes]]
 
+_ADDRESS: Final = "127.0.0.1"
 _TOKEN_BYTES: Final = 32
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{24,512}")
 _GOODBYE_SECONDS: Final = 2
@@ -94,20 +94,6 @@ def new_token() -> str:
     return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
-def check_loopback(host: str) -> str:
-    """Return the address to listen on; raise UsageError if other machines could reach it."""
-    address = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
-    try:
-        if ipaddress.ip_address(address).is_loopback:
-            return address
-    except ValueError:
-        pass
-    raise UsageError(
-        f"{host!r} is no loopback address, and what the logs hold is for this machine only",
-        hint="listen on 127.0.0.1, and reach it from elsewhere through ssh -L",
-    )
-
-
 def token_in(path: str | os.PathLike[str]) -> str:
     """Return the token in a private file; create the file with a new token if missing."""
     made = new_token()
@@ -151,21 +137,19 @@ def _read_token(path: str | os.PathLike[str]) -> str:
     return token
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Open the socket; raise UsageError if the port is in use."""
-    address = check_loopback(host)
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+def listen(port: int) -> socket.socket:
+    """Open the socket, for this machine only; raise UsageError if the port is in use."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address, port))
+        listener.bind((_ADDRESS, port))
         listener.listen()  # Before the address is printed: its reader may connect at once.
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"cannot listen on {address}:{port}: {reason}", hint="choose another with --port"
+            f"cannot listen on {_ADDRESS}:{port}: {reason}", hint="choose another with --port"
         ) from None
     return listener
 

@@ -157,7 +157,7 @@ def open_way(path):
         (("weekly", "--json"), "did you mean cost weekly?"),
         (("monthly",), "did you mean cost monthly?"),
         (("blocks",), "did you mean cost blocks?"),
-        (("undo",), "did you mean trash restore?"),
+        (("undo",), "did you mean restore?"),
         (("cost", "sessions"), "did you mean session?"),
         (("cost", "week"), "did you mean weekly?"),
         (("trash", "resore"), "did you mean restore?"),

@@ -28,7 +28,7 @@ TAKES_A_SESSION = {
     for name, words in ASKED.items()
     if words[:4] in {"f38b", "0b29", "2d3f", "1235"} and name != "watch"
 }
-ELSEWHERE = {"trash", "prices", "watch", "keep", "retain", "check"}
+ELSEWHERE = {"trash", "prices", "watch", "keep", "prune", "check"}
 """They are told of homes in words of their own."""
 
 

@@ -13,26 +13,24 @@ from turnlog.export.csv_cells import cell
 
 # Names that every command may need for something of its own, and that mean nothing by themselves.
 OWN = {
-    "--all", "--at", "--context", "--format", "--from", "--install", "--last",
+    "--all", "--at", "--context", "--format", "--last",
     "--explain", "--min", "--orphans", "--quiet", "--raw", "--sort",
-    "--to", "--tool", "--type", "--into", "--branch", "--role",
+    "--tool", "--type", "--branch", "--role",
 }  # fmt: skip
 # A shared option that must say something else in one place, and why.
 ELSE = {
-    ("retain", "--home"): "the agents' homes only if they are named: it deletes",
+    ("prune", "--home"): "the agents' homes only if they are named: it deletes",
     ("trash", "--home"): "narrows the one trash, instead of choosing homes",
     ("prices", "--home"): "no home has prices; it is taken so that scripts may give it everywhere",
     ("watch", "--json"): "a document for each record",
     ("top", "--since"): "shows more, not less: what was active and is no longer",
-    ("restore", "--project"): "where sessions go on; --from chooses them",
-    ("convert", "--project"): "where the copy is at home",
     ("statusline", "--session"): "of the program itself, and hidden",
     ("mcp", "--project"): "a scope for subagents",
-    ("mcp", "--json"): "of what --install prints",
 }
 WITHOUT_HOME = {"completion", "query"}  # A script for a shell; a group whose commands have it.
 WITHOUT_JSON = {
     "completion": "prints a script",
+    "mcp": "a server, whose protocol is JSON",
     "export": "writes sessions; --format json is one of its formats",
     "query": "its commands have it",
     "statusline": "prints a line for a program",
@@ -43,7 +41,7 @@ LISTS = {
     "sessions", "projects", "search", "query entries", "query messages", "query tools",
     "query sequences", "query files", "query series", "errors", "sql", "todos", "plans", "prompts",
     "files", "cost", "insights", "secrets", "trash", "verify", "check", "doctor", "prices",
-    "retain", "restore",
+    "prune", "restore",
 }  # fmt: skip
 
 
@@ -170,7 +168,7 @@ def test_help_stands_alone(name, capsys):
         (("verify",), "findings"),
         (("secrets",), "secrets"),
         (("trash",), "entries"),
-        (("restore", "--list"), "sessions"),
+        (("restore",), "sessions"),
         (("cost", "blocks"), "rows"),
         (("files", "1111"), "files"),
     ],
@@ -228,7 +226,7 @@ def test_a_cell_is_harmless(value, shown):
     "words",
     [
         ("show",), ("info",), ("export",), ("files",), ("todos",), ("check",), ("repair",),
-        ("recover",), ("compact",), ("archive",), ("fork", "--into", "elsewhere"),
+        ("recover",), ("compact",), ("archive",), ("fork", "--to", "elsewhere"),
         ("rename",), ("tag",), ("pin",), ("resume",), ("delete",),
         ("plans", "--session"), ("prompts", "--session"), ("cost", "--session"),
         ("query", "entries", "--session"), ("search", "--session"), ("keep", "--session"),

@@ -104,8 +104,9 @@ def test_kept_and_deleted_sessions_are_whole_as_well(tmp_path, home):
     place.parent.mkdir()
     place.write_bytes(log.read_bytes())
     other.do("keep")
-    assert TITLE in piped(other, "restore", "--list")
-    other.do("delete", SESSION)
+    assert "6 kept sessions in place" in piped(other, "restore")
+    other.do("delete", SESSION, "--yes")
+    assert TITLE in piped(other, "restore")
     assert TITLE in piped(other, "trash")
 
 

@@ -110,7 +110,7 @@ def test_a_fork_keeps_the_windows_path_of_its_session(turnlog, windows, tmp_path
     into.mkdir()
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/not-theirs\n")
-    made = windows("fork", session, "--into", into)
+    made = windows("fork", session, "--to", into)
     cwd = WINDOWS[session]
     assert made["path"].startswith(str(into / "projects" / key_of(cwd)))
     records = [json.loads(each) for each in Path(made["path"]).read_text("utf-8").splitlines()]

@@ -102,9 +102,9 @@ def test_keep_and_restore_count_the_same(world, capsys):
     assert "Kept 6 files of 3 sessions: " in shown
     assert "including subagent logs of 1 session without a main" in shown
     assert "kept        6 files of 3 sessions, " in shown
-    assert set(ids(cli(home, "restore", "--list"))) == THERE
+    assert set(ids(cli(home, "restore"))) == THERE
     # Whoever names it finds it all the same.
-    assert ids(cli(home, "restore", ASIDE, "--list")) == [ASIDE]
+    assert ids(cli(home, "restore", "--session", ASIDE)) == [ASIDE]
 
 
 def make_copies(directory):
@@ -144,3 +144,43 @@ def test_copies_of_a_session_are_one_row_of_every_list(tmp_path):
         assert bare[0]["path"] == cli(home, "info", NORMAL)["logs"][0]
         assert (bare[0]["records"], bare[0]["subagents"]) == (3, 1)
         assert ask(desk(), "list_sessions")["total"] == 2
+
+
+def make_every_kind(directory):
+    """Sessions of every kind: with subagents, forked, archived, kept only, empty."""
+    from turnlog.cli.app import run
+
+    homes = made_home(directory / "home")
+    home = str(homes[0].path)
+    for number, session in enumerate((*SESSIONS[:5], SESSIONS[5]), 1):
+        log_path(homes, session).write_bytes(
+            lines(asked(number, session), answered(number, session))
+        )
+    log_path(homes, BEREFT, subagent="a1").write_bytes(
+        lines(answered(21, BEREFT, isSidechain=True, agentId="a1"))
+    )
+    assert run(["fork", NORMAL, "--home", home, "--to", home]) == 0
+    assert run(["keep", "--home", home]) == 0
+    assert run(["archive", ASIDE, "--home", home]) == 0
+    assert run(["archive", EMPTY, "--home", home, "--remove", "--yes"]) == 0
+    log_path(homes, NAMED).unlink()  # As the agent's own cleanup does.
+    log_path(homes, SESSIONS[5]).write_bytes(b"")
+    return homes[0].path
+
+
+def test_every_command_counts_sessions_of_every_kind_alike(tmp_path):
+    """Two archived sessions are hidden; the fork, the kept one and the empty one are not."""
+    with opened(tmp_path, make_every_kind) as (home, desk):
+        counts = {
+            "sessions": cli(home, "sessions")["total"],
+            "sessions --wide": cli(home, "sessions", "--wide")["total"],
+            "overview": cli(home)["total"],
+            "check": cli(home, "check")["totals"]["sessions"],
+            "doctor": cli(home, "doctor")["sessions"],
+            "projects": sum(row["sessions"] for row in cli(home, "projects")["projects"]),
+            "mcp": ask(desk(), "list_sessions")["total"],
+        }
+        assert counts == dict.fromkeys(counts, 5)
+        (kept,) = cli(home, "keep", "status")["homes"]
+        assert kept["sessions"] == 5 + 2  # Archives are kept copies.
+        assert cli(home, "sessions", "--archived")["total"] == 2

@@ -10,7 +10,7 @@ from keep.orchard_home import ID, OTHER, PROJECT, conversation, files_in, parts_
 from turnlog.formats import key_of
 
 MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"
-REMEDY = f"turnlog restore {ID[:8]} --replace"
+REMEDY = f"turnlog restore {ID[:8]} --force"
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_every_command_says_so_and_the_copy_makes_it_whole(injured):
     code, out, _ = injured("restore", ID)
     assert code in (1, 2)
     before = injured.log.read_bytes()
-    code, out, err = injured("restore", ID, "--replace")
+    code, out, err = injured("restore", ID, "--force")
     assert (code, err) == (0, "")
     assert "original log:" in out
     assert injured.log.read_bytes() == injured.whole
@@ -103,19 +103,19 @@ def test_restore_says_that_an_earlier_generation_holds_more(orchard):
     code, out, _ = orchard("restore", ID)
     assert code == 1
     assert "less than was kept" in " ".join(out.split())
-    assert "--replace" in out
+    assert "--force" in out
     assert orchard.log.read_bytes() == b""
 
 
 def test_replace_has_no_project(orchard, tmp_path):
-    code, _, err = orchard("restore", ID, "--replace", "--project", tmp_path)
+    code, _, err = orchard("restore", ID, "--force", "--for", tmp_path)
     assert code == 2
-    assert "--replace" in err
+    assert "--force" in err
 
 
 def test_records_after_the_loss_are_carried_over_and_counted(orchard):
     orchard.injure(conversation(start=40, turns=2))
-    code, out, _ = orchard("restore", ID, "--replace")
+    code, out, _ = orchard("restore", ID, "--force")
     assert code == 0
     assert "4 newer records of it appended" in out
     assert files_in(orchard.home)[MAIN] == orchard.whole + conversation(start=40, turns=2)

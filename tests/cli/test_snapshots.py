@@ -58,9 +58,9 @@ SHOWN = {
     "rename": ["f38b 'Dawn, not noon'"],
     "tag": ["f38b urgent", "2d3f urgent", "2d3f --off"],
     "pin": ["f38b", "f38b --off"],
-    "delete": ["1235", "1235 f38b"],
-    "fork": ["1235 --into ."],
-    "convert": ["1235 --to flat --into flat"],
+    "delete": ["1235", "1235 f38b --yes"],
+    "fork": ["1235 --to ."],
+    "convert": ["1235 --layout flat --to flat"],
     "files": ["f38b", "f38b schedule.py", "f38b --diff", "1235"],
     "todos": ["", "2d3f", "--all"],
     "plans": ["", "calm", "calm --at v1"],
@@ -71,23 +71,24 @@ SHOWN = {
         "--limit 2", "session --limit 1",
     ],
     "insights": ["--since 30d", "--since 30d --explain tools:Bash", "--since 1d"],
-    "statusline": ["--install"],
+    "statusline": [],
+    "hooks": ["", "install", "remove"],
     "prices": ["claude-sonnet-4-5", "no-such-model"],
     "secrets": ["scan"],
     "refresh": ["", "--rebuild"],
     "watch": ["--since 2026-10-30 --limit 3"],
     "doctor": ["", "--all"],
     "keep": ["", "status"],
-    "archive": ["1235", "1235 --remove"],
+    "archive": ["1235", "1235 --remove", "1235 --remove --yes"],
     "unarchive": ["1235"],
-    "restore": ["--list", "1235"],
+    "restore": ["", "1235", "--session 1235"],
     "verify": [""],
-    "retain": ["", "--days 30 --home .claude", "--days 30 --home .claude --write"],
+    "prune": ["", "--days 30 --home .claude", "--days 30 --home .claude --yes"],
     "trash": ["", "empty", "restore 1235"],
-    "recover": ["0b29", "0b29 --write", "0b29 --undo"],
+    "recover": ["0b29", "0b29 --yes", "0b29 --undo"],
     "check": ["", "f38b", "--all"],
-    "repair": ["0b29", "0b29 --write", "f38b"],
-    "compact": ["f38b", "f38b --write"],
+    "repair": ["0b29", "0b29 --yes", "f38b"],
+    "compact": ["f38b", "f38b --yes"],
     "completion": [],
 }  # fmt: skip
 # Of these it is shown as well what a pipe gets of the first of them.
@@ -99,13 +100,18 @@ PIPED = {
 BEFORE = {
     ALONE: ["refresh"],  # The first run says more.
     "unarchive": ["archive 1235"],
-    "restore": ["keep", "rm 1235"],  # As an agent's own cleanup does.
+    "restore": [
+        "keep",
+        "rm 1235",
+        "archive 2d3f",
+        "delete f38b --yes",
+    ],  # As an agent's own cleanup does.
     "verify": ["keep", "archive 2d3f"],
-    "trash": ["delete 1235"],
+    "trash": ["delete 1235 --yes"],
 }
 CHANGING = {
     ALONE, "rename", "tag", "pin", "delete", "fork", "convert", "export", "refresh", "keep",
-    "archive", "unarchive", "restore", "verify", "retain", "trash", "recover", "repair", "compact",
+    "archive", "unarchive", "restore", "verify", "prune", "trash", "recover", "repair", "compact",
 }  # fmt: skip
 # Without a session there is nothing to name: what is asked of an empty home instead.
 NAMED = {
@@ -113,12 +119,11 @@ NAMED = {
     "rename": "latest title",
     "tag": "latest tag",
     "sql": "'SELECT 1'",
-    "convert": "latest --to flat --into flat",
+    "convert": "latest --layout flat --to flat",
     "query": "messages",
     "prices": "claude-opus-4-5",
     "completion": "tcsh",
     "export": "--since 7d",
-    "restore": "--list",
     "watch": "--since soon",
 }
 

@@ -10,7 +10,7 @@ import pytest
 from e2e.fake_api import blocks_of, said_since
 from mcp_contexts import HUSHED, ORDER, OUT, SECRET, Log
 from sampling import sampled
-from turnlog.mcp.client_settings import settings_for
+from turnlog.api.mcp_clients import client_settings
 from turnlog.mcp.untrusted_text import NOTICE, unframed
 
 EARLIER = "0a0a0a0a-1111-4111-8111-0a0a0a0a0a0a"
@@ -19,12 +19,12 @@ EARLIER = "0a0a0a0a-1111-4111-8111-0a0a0a0a0a0a"
 @pytest.fixture
 def config(claude, tmp_path):
     """What `--mcp-config` is given: the server as it would be installed, for this Python."""
-    found = settings_for(
+    found = client_settings(
         homes=(str(claude.home),),
         command=[sys.executable, "-m", "turnlog.cli"],
         environ={"TURNLOG_HOME": str(tmp_path / "own")},
     )
-    (told,) = (each for each in found.settings if each.where.startswith(".mcp.json"))
+    (told,) = (each for each in found if each.where.startswith(".mcp.json"))
     path = tmp_path / "mcp.json"
     path.write_text(told.text)
     return path
@@ -91,9 +91,9 @@ def test_the_result_of_a_tool_is_in_the_next_request(claude, api, config, name, 
 def test_the_command_that_is_printed_adds_the_server(claude):
     (told,) = (
         each
-        for each in settings_for(
+        for each in client_settings(
             homes=(str(claude.home),), command=[sys.executable, "-m", "turnlog.cli"], environ={}
-        ).settings
+        )
         if each.where == "shell"
     )
     _, *arguments = shlex.split(told.text)

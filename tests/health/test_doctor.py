@@ -201,7 +201,7 @@ def test_damage_is_found_and_gone_after_the_repair(world, is_indexed):
     (found,) = world.find("damage", is_indexed=is_indexed)
     assert (found.urgency, found.count) == (Urgency.ACT, 1)
     assert found.examples[0].detail == "2 records to recover, 1 bad range, last line incomplete"
-    assert found.command == "turnlog repair 00000001 --write"
+    assert found.command == "turnlog repair 00000001 --yes"
     repair(path, write=True)
     world.age(path, 1)
     assert world.find("damage", is_indexed=is_indexed) == []
@@ -225,7 +225,7 @@ def test_damage_in_an_agents_log_is_mended_by_its_session(world):
     world.log(ONE, talk(2))
     world.log(ONE, b"rubbish\n", subagent="abc")
     (found,) = world.find("damage")
-    assert (found.command, found.urgency) == ("turnlog repair 00000001 --write", Urgency.LOOK)
+    assert (found.command, found.urgency) == ("turnlog repair 00000001 --yes", Urgency.LOOK)
     assert "subagent abc" in found.examples[0].detail
 
 
@@ -308,7 +308,7 @@ def test_a_session_whose_writer_died_is_found_until_it_is_recovered(world, is_in
     path.write_bytes(dead)
     world.age(path, 1)
     (found,) = world.find("crashed", is_indexed=is_indexed)
-    assert found.command == "turnlog recover 00000001 --write"
+    assert found.command == "turnlog recover 00000001 --yes"
     world.store().recover(ONE)
     assert world.find("crashed", is_indexed=is_indexed) == []
 
@@ -331,7 +331,7 @@ def test_a_note_that_a_dead_process_left_counts_until_somebody_went_on(world, is
 def test_a_missing_parent_names_the_versions_that_stop_there(world, is_indexed):
     path = world.log(ONE, [*talk(20), *talk(4, "x", start="gone")])
     (found,) = world.find("parents", is_indexed=is_indexed)
-    assert (found.urgency, found.command) == (Urgency.LOOK, "turnlog recover 00000001 --write")
+    assert (found.urgency, found.command) == (Urgency.LOOK, "turnlog recover 00000001 --yes")
     assert "Claude Code before 2.1.91" in found.message
     assert found.examples[0].detail == "reaches 4 of 24 records"
     world.store().recover(ONE)
@@ -350,7 +350,7 @@ def test_a_ring_of_parents_is_found_and_repaired(world, is_indexed):
     path = world.log(ONE, [record("a", "c"), record("b", "a"), record("c", "b"), record("d", "c")])
     (found,) = world.find("parents", is_indexed=is_indexed)
     assert (found.urgency, found.examples[0].detail) == (Urgency.LOOK, "1 cycle")
-    assert found.command == "turnlog recover 00000001 --write"
+    assert found.command == "turnlog recover 00000001 --yes"
     world.store().recover(ONE)
     world.age(path, 1)
     assert world.find("parents", is_indexed=is_indexed) == []
@@ -361,7 +361,7 @@ def test_a_null_parent_in_mid_log_is_found_and_repaired(world, is_indexed):
     path = world.log(ONE, [*talk(12), record("x", None, "assistant"), *talk(7, "y", start="x")])
     (found,) = world.find("parents", is_indexed=is_indexed)
     assert (found.urgency, found.examples[0].detail) == (Urgency.ACT, "reaches 8 of 20 records")
-    assert found.command == "turnlog recover 00000001 --write"
+    assert found.command == "turnlog recover 00000001 --yes"
     world.store().recover(ONE)
     world.age(path, 1)
     assert world.find("parents", is_indexed=is_indexed) == []
@@ -437,7 +437,7 @@ def test_what_sessions_left_behind_that_are_gone_is_found(world):
     assert [each.session for each in found.examples] == [TWO]
     assert found.examples[0].detail == "file-history, subagents, tasks, todos: 4 files"
     home = shlex.quote(os.path.realpath(world.path))
-    assert found.command == f"turnlog retain --orphans --home {home}"
+    assert found.command == f"turnlog prune --orphans --home {home}"
 
 
 def test_what_belongs_to_a_session_elsewhere_is_no_orphan(world, tmp_path):
@@ -589,11 +589,11 @@ def test_little_room_is_told(world, monkeypatch, free, urgency):
     world.log(ONE, talk(2))
     found = world.find("space")
     assert [each.urgency for each in found] == ([urgency] if urgency else [])
-    assert all(each.command.startswith("turnlog retain --days 90") for each in found)
+    assert all(each.command.startswith("turnlog prune --days 90") for each in found)
     world.store().delete(ONE)
     world.now += timedelta(days=40)
     found = world.find("space")
-    assert all(each.command == "turnlog trash empty --write" for each in found)
+    assert all(each.command == "turnlog trash empty --yes" for each in found)
 
 
 def test_less_room_than_the_homes_take_is_worth_a_look(world, monkeypatch):

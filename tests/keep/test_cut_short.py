@@ -14,7 +14,7 @@ from turnlog.keep.copies.keep import keep
 from turnlog.keep.restore.restorable import find_restorable, mirrors
 from turnlog.keep.restore.restore import restore
 from turnlog.keep.retention.policy import Policy
-from turnlog.keep.retention.retention import retain
+from turnlog.keep.retention.retention import prune
 from turnlog.keep.trash.delete import delete_session, restore_from_trash
 from turnlog.keep.trash.trash import Trash
 
@@ -109,7 +109,7 @@ def test_retention_finishes_a_deletion_that_was_killed_at_its_end(tmp_path, own)
     (sessions / "index.json").write_bytes(registry)
     (sessions / ID / "subagents").mkdir(parents=True)
     now = Trash(own).entries()[0].entry.deleted_at
-    retain([home], Policy(enabled=True), now=now, write=True, own=own)
+    prune([home], Policy(enabled=True), now=now, write=True, own=own)
     assert not (sessions / ID).exists()
     assert b'"sessions": []' in (sessions / "index.json").read_bytes()
     assert [each.name for each in Trash(own).entries()] == trashed
@@ -126,7 +126,7 @@ def test_retention_leaves_a_session_alone_that_somebody_went_on_with(tmp_path, o
     data = parts[f"sessions/{ID}.jsonl"]
     (sessions / f"{ID}.jsonl").write_bytes(data)
     (sessions / "index.json").write_bytes(registry)
-    retain([home], Policy(enabled=True, days=10_000), now=now, write=True, own=own)
+    prune([home], Policy(enabled=True, days=10_000), now=now, write=True, own=own)
     assert (sessions / f"{ID}.jsonl").read_bytes() == data
     assert (sessions / "index.json").read_bytes() == registry
 

@@ -129,7 +129,7 @@ def test_labels_need_it_back_and_pins_do_not(store, tmp_path, layout, remove):
     store.archive(writer.session_id, remove=remove)
     with pytest.raises(UsageError, match="archived") as caught:
         store.update(writer.session_id, title="Pears")
-    assert f"turnlog unarchive {writer.session_id}" in hint_of(caught.value)
+    assert f"turnlog restore {writer.session_id}" in hint_of(caught.value)
     store.update(writer.session_id, pinned=True)
     assert store.pins() == {writer.session_id}
     store.unarchive(writer.session_id)

@@ -19,7 +19,7 @@ from turnlog.integrations.provider import ClaudeStorageProvider
 from turnlog.keep.compaction.compact import compact
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.retention.policy import Policy
-from turnlog.keep.retention.retention import reset_project, retain
+from turnlog.keep.retention.retention import prune, reset_project
 from turnlog.keep.session_files import SessionFileIndex
 from turnlog.keep.trash.delete import ASKED, DeletionTerms, delete_session, finish_deletions
 from turnlog.keep.trash.trash import Trash
@@ -134,23 +134,23 @@ UNMOUNTED = [not_mounted, without_mount_point]
 # -- what removes something -------------------------------------------------------------------
 
 
-def retain_orphans(home):
-    return retain([home], None, now=LATER, write=True, with_orphans=True).problems
+def prune_orphans(home):
+    return prune([home], None, now=LATER, write=True, with_orphans=True).problems
 
 
-def retain_expired(home):
-    return retain([home], Policy(enabled=True), now=LATER, write=True).problems
+def prune_expired(home):
+    return prune([home], Policy(enabled=True), now=LATER, write=True).problems
 
 
-def retain_kept(home):
+def prune_kept(home):
     policy = Policy(enabled=True, with_kept=True)
-    report = retain([home], policy, now=LATER, write=True)
+    report = prune([home], policy, now=LATER, write=True)
     return report.problems or report.spared
 
 
-def retain_archived(home):
+def prune_archived(home):
     policy = Policy(enabled=True, archive_first=True)
-    return retain([home], policy, now=LATER, write=True, with_orphans=True).problems
+    return prune([home], policy, now=LATER, write=True, with_orphans=True).problems
 
 
 def delete_whole_id(home):
@@ -193,10 +193,10 @@ def reset_by_the_provider(home):
 
 
 REMOVERS = [
-    retain_orphans,
-    retain_expired,
-    retain_kept,
-    retain_archived,
+    prune_orphans,
+    prune_expired,
+    prune_kept,
+    prune_archived,
     delete_whole_id,
     delete_by_prefix,
     delete_latest,
@@ -237,7 +237,7 @@ def test_nothing_is_removed_from_a_home_that_cannot_be_read_whole(
 def test_nothing_is_an_orphan_where_no_session_is_in_sight(home, own, monkeypatch, hide):
     before = files(home.path)
     with hide(home, monkeypatch):
-        report = retain([home], None, now=LATER, write=True, with_orphans=True)
+        report = prune([home], None, now=LATER, write=True, with_orphans=True)
     (problem,) = report.problems
     assert problem.path == home.path / "projects"
     assert "not mounted" in problem.reason
@@ -249,7 +249,7 @@ def test_kept_copies_do_not_expire_where_no_session_is_in_sight(home, own, monke
     keep([home])
     with hide(home, monkeypatch):
         policy = Policy(enabled=True, with_kept=True)
-        report = retain([home], policy, now=LATER, write=True)
+        report = prune([home], policy, now=LATER, write=True)
     assert {each.id for each in report.spared} == {ID, OTHER, HIDDEN}
     assert all("not mounted" in each.reason for each in report.spared)
     assert in_trash(own) == {}
@@ -261,9 +261,7 @@ def test_a_home_elsewhere_that_cannot_be_read_makes_no_orphans(home, own, tmp_pa
     os.chmod(away.path / KEY, 0)
     try:
         with permissions_count():
-            report = retain(
-                [home], None, now=LATER, write=True, with_orphans=True, elsewhere=[away]
-            )
+            report = prune([home], None, now=LATER, write=True, with_orphans=True, elsewhere=[away])
     finally:
         os.chmod(away.path / KEY, 0o700)
     assert [each.path for each in report.problems] == [away.path / KEY]
@@ -275,7 +273,7 @@ def test_a_days_log_that_cannot_be_read_makes_no_orphans(home, own):
     put(home, "todos/d-1-agent-d-1.json", b"[]", at=1_767_400_000)
     os.chmod(day, 0)
     with permissions_count():
-        report = retain([home], None, now=LATER, write=True, with_orphans=True)
+        report = prune([home], None, now=LATER, write=True, with_orphans=True)
     assert [each.path for each in report.problems] == [day]
     assert (report.orphans, in_trash(own)) == ([], {})
 
@@ -290,8 +288,8 @@ def test_a_session_that_may_be_running_stays(home, own, name):
             for remove in (delete_whole_id, archive_and_remove, compact_session, delete_by_the_sdk):
                 with pytest.raises(UnreadableHome):
                     remove(home)
-            assert retain([home], Policy(enabled=True), now=LATER, write=True).spared
-            assert retain_orphans(home)
+            assert prune([home], Policy(enabled=True), now=LATER, write=True).spared
+            assert prune_orphans(home)
     finally:
         os.chmod(home.path / name, 0o700)
     assert in_trash(own) == {}

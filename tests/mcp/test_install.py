@@ -9,8 +9,8 @@ import tomllib
 import pytest
 
 import forked
+from turnlog.api.mcp_clients import client_settings, own_command
 from turnlog.errors import UsageError
-from turnlog.mcp.client_settings import own_command, settings_for
 from turnlog.mcp.command import make_context, scope_of
 
 
@@ -22,9 +22,7 @@ def run(tmp_path, *arguments, **environ):
 
 def by_program(**given):
     given.setdefault("environ", {})
-    return {
-        each.program: each.text for each in settings_for(command=["/opt/turnlog"], **given).settings
-    }
+    return {each.program: each.text for each in client_settings(command=["/opt/turnlog"], **given)}
 
 
 def test_every_program_gets_what_it_reads(monkeypatch, tmp_path):
@@ -50,37 +48,16 @@ def test_homes_scope_and_surroundings_come_along(tmp_path):
     hostile = 'a "b" \\ c\x7f é'
     found = by_program(
         homes=("~/agents",),
-        all_projects=True,
         environ={"TURNLOG_HOME": hostile, "PATH": "/bin", "CLAUDE_CONFIG_DIR": ""},
     )
     home = os.path.expanduser("~/agents")
     codex = tomllib.loads(found["Codex"])["mcp_servers"]["turnlog"]
-    assert codex["args"] == ["mcp", "--home", home, "--all-projects"]
+    assert codex["args"] == ["mcp", "--home", home]
     assert codex["env"] == {"TURNLOG_HOME": hostile}
     for name in ("Claude Desktop", "Cursor"):
         server = json.loads(found[name])["mcpServers"]["turnlog"]
-        assert (server["args"], server["env"]) == (codex["args"], codex["env"])
+        assert (server["args"][:3], server["env"]) == (codex["args"], codex["env"])
     assert f"TURNLOG_HOME={hostile}" in shlex.split(found["Claude Code"])
-
-
-def test_a_project_that_is_named_holds_everywhere(tmp_path):
-    for text in by_program(project=str(tmp_path)).values():
-        assert str(tmp_path) in text
-        assert "workspaceFolder" not in text
-
-
-def test_it_prints_and_writes_nothing(tmp_path):
-    code, out, err = run(tmp_path, "--install")
-    assert (code, err) == (0, "")
-    assert out.startswith("# Claude Code: run\nclaude mcp add ")
-    for program in ("Claude Desktop", "Cursor", "VS Code", "Codex"):
-        assert f"\n# {program}: put into " in out
-    code, out, err = run(tmp_path, "--install", "--json")
-    assert (code, err) == (0, "")
-    programs = [each["program"] for each in json.loads(out)["settings"]]
-    assert programs[0] == "Claude Code"
-    assert len(programs) == 6
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_starts_turnlog(tmp_path):
@@ -91,9 +68,7 @@ def test_the_command_starts_turnlog(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--project", ".", "--all-projects"], "cannot be combined"),
-        (["--json"], "--json requires --install"),
-        (["--http", "--host", "0.0.0.0"], "no loopback address"),
+        (["--host", "0.0.0.0"], "--host"),
         (["--http", "--port", "70000"], "70000"),
         (["--project", "/"], "as a project"),
         (["--project", "${workspaceFolder}"], "was not filled in"),
@@ -131,14 +106,14 @@ def test_the_scope_is_the_true_directory(tmp_path, monkeypatch):
         ("scope = true", {}, False),
         ('scope = ["all"]', {}, False),
         ('scope = "all"', {"project": "."}, False),
-        ("", {"all_projects": True}, True),
+        ("", {"project": "all"}, True),
     ],
 )
 def test_only_the_owner_widens_the_scope(tmp_path, monkeypatch, said, given, is_wide):
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.toml").write_text(f"[mcp]\n{said}\n")
-    ctx = make_context((str(tmp_path),), **({"project": None, "all_projects": False} | given))
+    ctx = make_context((str(tmp_path),), **({"project": None} | given))
     assert ctx.scope == (None if is_wide else str(tmp_path))
 
 
@@ -147,13 +122,13 @@ def test_settings_that_cannot_be_read_are_told_and_change_nothing(tmp_path, monk
     (tmp_path / "config.toml").write_text(
         "[mcp]\nanswer_bytes = 10\nseconds = 0.1\nscope = 3\ncolour = 1\n[redact]\npatterns = 5\n"
     )
-    ctx = make_context((str(tmp_path),), str(tmp_path), all_projects=False)
+    ctx = make_context((str(tmp_path),), str(tmp_path))
     assert (ctx.settings.answer_bytes, ctx.settings.seconds) == (24_000, 20)
     said = capsys.readouterr().err
     for name in ("mcp.answer_bytes", "mcp.seconds", "mcp.scope", "mcp.colour", "redact.patterns"):
         assert f"config.toml: {name}: " in said
     (tmp_path / "config.toml").write_text("[mcp]\nanswer_bytes = 9000\nseconds = 5\n")
-    ctx = make_context((str(tmp_path),), str(tmp_path), all_projects=False)
+    ctx = make_context((str(tmp_path),), str(tmp_path))
     assert (ctx.settings.answer_bytes, ctx.settings.seconds) == (9_000, 5)
     (tmp_path / "config.toml").write_text("mcp = 5")
-    assert make_context((), str(tmp_path), all_projects=False).scope == str(tmp_path)
+    assert make_context((), str(tmp_path)).scope == str(tmp_path)

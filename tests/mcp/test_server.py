@@ -41,7 +41,6 @@ from turnlog.mcp.context import Settings
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.server import AT_ONCE, make_server
 from turnlog.mcp.tool import Tool
-from turnlog.mcp.tools import TOOLS
 from turnlog.mcp.tools.session import SESSION
 from turnlog.mcp.tools.sessions import SESSIONS
 from turnlog.mcp.untrusted_text import NOTICE, unframed
@@ -187,7 +186,7 @@ def test_the_prompt_gathers_what_one_needs_to_go_on(ctx):
         (message,) = (await client.get_prompt("continue")).messages
         with pytest.raises(MCPError, match="no session") as caught:
             await client.get_prompt("continue", {"session": OUT})
-        assert "--all-projects" in str(caught.value)
+        assert "--project all" in str(caught.value)
         (other,) = (await client.get_prompt("continue", {"session": ONE})).messages
         return message.content.text, other.content.text
 
@@ -244,7 +243,7 @@ def test_nothing_to_go_on_with_is_told(tmp_path):
         ("list_sessions", {"limt": 3}, "did you mean limit?"),
         ("list_sessions", {"sort": "colour"}, "'active', 'started'"),
         ("list_sessions", {"project": "/etc"}, "no project '/etc' here"),
-        ("list_sessions", {"project": "../orchards"}, "--all-projects"),
+        ("list_sessions", {"project": "../orchards"}, "--project all"),
         ("list_sessions", {"project": ""}, "absolute path"),
         ("list_sessions", {"since": "soonish"}, "invalid date"),
         ("list_sessions", {"cursor": "AAAA"}, "invalid cursor"),
@@ -668,45 +667,3 @@ def test_the_start_of_a_uuid_opens_a_record_unless_two_share_it(tmp_path):
         assert "use the whole uuid: 00000001-1111-" in text
         text = refused(ctx, "session_turns", session=ONE, record="abcdef01")
         assert "no record 'abcdef01'" in text
-
-
-def test_a_prefix_is_put_before_every_name_and_wherever_one_is_mentioned(ctx):
-    prefixed = replace(ctx, prefix="turnlog_")
-
-    async def served():
-        async with Client(make_server(prefixed)) as client:
-            tools = (await client.list_tools()).tools
-            assert [each.name for each in tools] == [f"turnlog_{each.name}" for each in TOOLS]
-            said = [client.instructions, *(each.description for each in tools)]
-            missing = await client.call_tool("turnlog_session_overview", {"session": "abc"})
-            return " ".join(said), missing.content[0].text
-
-    said, missing = anyio.run(served)
-    assert "`turnlog_search_history`" in said
-    assert not any(f"`{each.name}`" in said for each in TOOLS)
-    assert "`turnlog_list_sessions`" in missing
-
-
-def test_two_servers_side_by_side_in_the_openai_agents_sdk(tmp_path):
-    """It refuses servers whose tools have the same names."""
-    from agents import Agent, RunContextWrapper
-    from agents.exceptions import UserError
-    from agents.mcp import MCPServerStdio, MCPUtil
-
-    def server(*more):
-        command = ["-m", "turnlog.cli", "mcp", "--home", str(tmp_path), "--all-projects", *more]
-        return MCPServerStdio(name=str(more), params={"command": sys.executable, "args": command})
-
-    async def names(*servers):
-        agent, context = Agent(name="gardener"), RunContextWrapper(None)
-        tools = await MCPUtil.get_all_function_tools(list(servers), False, context, agent)
-        return [each.name for each in tools]
-
-    async def both():
-        async with server() as plain, server("--prefix", "team_") as prefixed:
-            with pytest.raises(UserError, match="search_history"):
-                await names(plain, plain)
-            return await names(plain, prefixed)
-
-    ours = [each.name for each in TOOLS]
-    assert anyio.run(both) == [*ours, *(f"team_{name}" for name in ours)]

@@ -130,12 +130,11 @@ RESOURCES = [
     "turnlog://session/no-such-session",
 ]
 PROMPTS = [{}, {"session": HARVEST}, {"session": "no-such-session"}]
-# Asked of a server that tells of one project and whose tools have a prefix.
+# Asked of a server that tells of one project.
 SCOPED = [
-    ("tl_list_sessions", {}),
-    ("tl_session_overview", {"session": STORM}),
-    ("tl_past_calls", {"project": "/home/ada/lighthouse"}),
     ("list_sessions", {}),
+    ("session_overview", {"session": STORM}),
+    ("past_calls", {"project": "/home/ada/lighthouse"}),
 ]
 FILES = {*CALLS, "offered", "resources", "prompt", "scoped"}
 
@@ -185,13 +184,13 @@ def server(home, *options):
 
 
 async def asked_everything(home):
-    async with server(home, "--all-projects") as client:
+    async with server(home, "--project", "all") as client:
         found = {"offered": await offered(client)}
         for name, calls in CALLS.items():
             found[name] = await called(client, [(name, each) for each in calls])
         found["resources"] = "\n".join([await resource(client, each) for each in RESOURCES])
         found["prompt"] = "\n".join([await prompt(client, each) for each in PROMPTS])
-    async with server(home, "--project", PROJECT, "--prefix", "tl_") as client:
+    async with server(home, "--project", PROJECT) as client:
         tools = [each.name for each in (await client.list_tools()).tools]
         told = f"{client.instructions}\n\n{chr(10).join(tools)}\n\n"
         found["scoped"] = told + await called(client, SCOPED)

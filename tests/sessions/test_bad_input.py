@@ -96,7 +96,7 @@ NAMED = [
     ("show",),
     ("fork",),
     ("recover",),
-    ("recover", "--write"),
+    ("recover", "--yes"),
     ("todos",),
     ("files",),
     ("rename", "A title"),
@@ -234,7 +234,7 @@ def test_a_session_that_is_being_written_is_not_recovered(store, shared, cli):
         with pytest.raises(UsageError, match="is being written") as caught:
             store.recover(TWO)
         assert "end the program" in caught.value.hint
-        said = complaint(cli("recover", TWO, "--write", "--home", store.root))
+        said = complaint(cli("recover", TWO, "--yes", "--home", store.root))
         assert "is being written" in said
         assert cli("recover", TWO, "--home", store.root)[0] == 1
 
@@ -271,7 +271,7 @@ def test_a_session_whose_writer_is_gone_can_be_recovered(store, shared, cli):
     assert [row.id for row in store.crashed()] == [TWO]
     code, out, _ = cli("recover", "--home", store.root)
     assert (code, "1a222222" in out) == (1, True)
-    assert cli("recover", TWO, "--home", store.root, "--write")[0] == 0
+    assert cli("recover", TWO, "--home", store.root, "--yes")[0] == 0
     assert store.crashed() == []
 
 
@@ -503,7 +503,7 @@ def test_a_session_outlives_its_project(store, tmp_path, cli, layout):
     for command in ("show", "info"):
         code, out, _ = cli(command, TWO, "--home", store.root)
         assert (code, "Gone" in out or "Still here" in out) == (0, True)
-    code, out, _ = cli("fork", TWO, "--home", store.root, "--into", store.root, "--json")
+    code, out, _ = cli("fork", TWO, "--home", store.root, "--to", store.root, "--json")
     assert (code, json.loads(out)["records"]) == (0, 2)
     assert not project.exists()
 

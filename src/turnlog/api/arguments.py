@@ -9,13 +9,15 @@ log of the program.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from turnlog.catalog.names import no_such_model, short_model, shown_name
 from turnlog.catalog.period import Period, check_period
-from turnlog.errors import TurnlogError, UsageError
+from turnlog.errors import AmbiguousSession, NotFound, TurnlogError, UsageError
 from turnlog.formats import Home, LogFile, find_everywhere, key_of
 from turnlog.formats.find import LATEST
 from turnlog.formats.projects import expand_path, last_part
@@ -34,6 +36,7 @@ __all__ = [
     "When",
     "check_count",
     "check_period",
+    "check_session",
     "configured_prices",
     "line_cap",
     "no_such_model",
@@ -89,17 +92,45 @@ def resolve_zone(name: str | tzinfo | None) -> tzinfo:
         ) from None
 
 
-def resolve_session_id(text: str | None, homes: Iterable[Home]) -> str | None:
-    """Return *text*, which is the beginning of an id, or the id of the latest session."""
+def resolve_session_id(
+    text: str | None, homes: Iterable[Home], *, must_exist: bool = True
+) -> str | None:
+    """Return *text*, which is the beginning of an id, or the id of the latest session.
+
+    If no session begins with it, raise NotFound, unless *must_exist* is false.
+    """
     if text is None:
         return None
     if not text.strip():
         raise UsageError("the name of the session is empty", hint="give the beginning of its id")
+    homes = tuple(homes)
     if text != LATEST:
+        if must_exist:
+            check_session(text, homes)
         return text
     from turnlog.sessions.owners import find_any_session
 
-    return find_any_session(tuple(homes), text)[0].session_id
+    return find_any_session(homes, text)[0].session_id
+
+
+def check_session(text: str, homes: Sequence[Home]) -> None:
+    """Raise NotFound if no session's id begins with *text*, not even that of a deleted one."""
+    from turnlog.index.database import open_for_reading
+    from turnlog.sessions.owners import find_any_session
+
+    try:
+        find_any_session(homes, text)
+    except AmbiguousSession:
+        return  # A filter keeps all of them.
+    except NotFound:
+        db = open_for_reading(homes)
+        if db is None:
+            raise
+        with suppress(sqlite3.Error), closing(db):
+            query = "SELECT 1 FROM sessions WHERE substr(session, 1, ?) = ? LIMIT 1"
+            if db.execute(query, (len(text), text)).fetchone():
+                return
+        raise
 
 
 def resolve_project(project: str | os.PathLike[str], homes: Iterable[Home]) -> str:

@@ -66,7 +66,7 @@ class RepairRow(Struct, kw_only=True):
     original: str | None
     quarantine: str | None
     lacking: int
-    """Records that only the kept copy has: turnlog restore --replace."""
+    """Records that only the kept copy has: turnlog restore --force."""
 
 
 class RepairDocument(Struct, kw_only=True):

@@ -65,7 +65,7 @@ if TYPE_CHECKING:  # Imported on use: most programs need few of them.
     from turnlog.api.insights import Insights
     from turnlog.api.keep.copies import KeepRun
     from turnlog.api.keep.restore import Archived, Restored, Unarchived
-    from turnlog.api.keep.trash import Deletion, RetentionReport
+    from turnlog.api.keep.trash import Deletion, PruneReport
     from turnlog.api.query import Parameters, QueryDocument, SqlDocument
     from turnlog.api.refresh import RefreshResult
     from turnlog.api.search import SearchDocument
@@ -663,7 +663,7 @@ class Store(Closing):
         home = Home(self.root)
         return reset(home, resolve_project(project, (home,)))
 
-    def retain(
+    def prune(
         self,
         *,
         days: int | None = None,
@@ -671,16 +671,16 @@ class Store(Closing):
         with_orphans: bool = False,
         archive_first: bool = False,
         write: bool = False,
-    ) -> RetentionReport:
+    ) -> PruneReport:
         """Return which sessions under this store's root have expired; with *write*, trash them.
 
         config.toml sets the policy, which is off unless it is enabled there or *days* are given. If
         it cannot be read, nothing is deleted.
         """
-        from turnlog.api.keep.trash import retain_configured
+        from turnlog.api.keep.trash import prune_configured
 
         own = (Home(self.root),)
-        return retain_configured(
+        return prune_configured(
             own,
             days=days,
             project=None if project is None else resolve_project(project, own),

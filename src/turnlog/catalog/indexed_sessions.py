@@ -515,6 +515,7 @@ class ProjectRow(Struct, kw_only=True, frozen=True):
     path: str | None
     """Null for sessions that do not say where they worked."""
     sessions: int
+    """As many as `turnlog sessions` lists; archived ones are only in the other figures."""
     gone: int
     """Sessions whose log is gone: not among `sessions`, but in every other figure."""
     prompts: int
@@ -575,7 +576,7 @@ def list_projects(
     )
     query = (
         f"WITH {LISTED}, {session_costs_sql()}, {_REPEATED}, summed AS (SELECT place,"  # noqa: S608 - Ours.
-        f" sum({IS_THERE}) AS sessions,"
+        f" sum({IS_THERE} AND NOT {_ARCHIVED}) AS sessions,"
         " sum(NOT is_sidechain AND is_gone) AS gone,"
         f" sum(CASE WHEN is_sidechain THEN 0 ELSE prompts - coalesce(repeated, 0) END) AS prompts,"
         f" {sums},"
@@ -588,7 +589,8 @@ def list_projects(
         " last_at DESC, place"
     )
     plain = ("sessions", "gone", "prompts", "subagents", "damages", "messages", *COUNTERS)
-    page = ListPage(index, query, asked.values, limit, offset)
+    archived = json.dumps(_archived_in(index, Archives.load()))
+    page = ListPage(index, query, [archived, *asked.values], limit, offset)
     projects = [
         ProjectRow(
             path=row["place"],

@@ -65,7 +65,7 @@ GROUPS: Final = {
         "unarchive": "Restore archived sessions, byte for byte.",
         "delete": "Move sessions to the trash.",
         "trash": "List, restore or purge deleted sessions.",
-        "retain": "Move inactive sessions to the trash.",
+        "prune": "Move inactive sessions to the trash.",
     },
     "Repair": {
         "check": "Check logs for damage.",
@@ -79,6 +79,7 @@ GROUPS: Final = {
     },
     "Agents": {
         "mcp": "Give agents access to past sessions: an MCP server.",
+        "hooks": "Set up kept copies, a status line and MCP in Claude Code.",
     },
     "Advanced": {
         "query": "Filter, group and count records, messages and calls.",
@@ -101,8 +102,9 @@ OTHER_NAMES: Final = {
     "prompts": ("history",),
     "resume": ("continue",),
     "delete": ("rm", "remove"),
-    "trash restore": ("undo", "undelete"),
+    "restore": ("undo", "undelete"),
     "keep": ("backup", "save"),
+    "prune": ("clean", "gc", "retain"),
     "cost": ("usage", "costs", "spend"),
     "cost daily": ("daily",),
     "cost weekly": ("weekly",),
@@ -118,9 +120,10 @@ _PACKAGES: Final = {
     "browse": "sessions projects search show info resume files todos plans prompts",
     "costs": "cost insights statusline prices",
     "live": "top watch",
-    "safety": "keep archive unarchive restore verify retain trash delete",
+    "safety": "keep archive unarchive restore verify prune trash delete",
     "repair": "check repair recover doctor compact",
     "share": "export secrets",
+    "agents": "hooks",
     "advanced": "query errors sql fork convert refresh completion",
 }
 _MODULES: Final = {

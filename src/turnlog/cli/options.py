@@ -136,18 +136,51 @@ poll_option = click.option(
     metavar="SECONDS",
     help="Poll for changes instead of watching the file system.",
 )
-write_option = click.option(
-    "--write", is_flag=True, help="Make the changes; without it, only show them."
-)
 yes_option = click.option(
     "--yes", is_flag=True, help="Make the changes; without it, only show them."
 )
+
+
+def dry_run(deed: str) -> str:
+    """Return the last line of a dry run: how to do *deed*."""
+    return f"Nothing was changed. Run again with --yes to {deed}."
+
+
 no_refresh_option = click.option(
     "--no-refresh",
     is_flag=True,
     help="Use the index as it is, without reading new records first.",
 )
 force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
+for_option = click.option(
+    "--for",
+    "target",
+    metavar="DIR",
+    help="Make DIR the project of the copy.  [default: as in its records]",
+)
+
+
+def to_option(default: str = "") -> Callable[[F], F]:
+    """Return the ``--to`` option; it is required if there is no *default*."""
+    return click.option(
+        "--to",
+        metavar="HOME",
+        required=not default,
+        help="Home to write to; created if needed."
+        + (f"  [default: {default}]" if default else ""),
+    )
+
+
+def layout_option(default: str = "") -> Callable[[F], F]:
+    """Return the ``--layout`` option; it is required if there is no *default*."""
+    from turnlog.api.homes import FORMATS
+
+    return click.option(
+        "--layout",
+        type=click.Choice([layout.name for layout in FORMATS]),
+        required=not default,
+        help="Layout to write." + (f"  [default: {default}]" if default else ""),
+    )
 
 
 def _turns(
@@ -217,14 +250,16 @@ def page_options(function: F) -> F:
     return limit_option()(offset_option(function))
 
 
-def resolve_session(name: str | None, homes: Iterable[str]) -> str | None:
+def resolve_session(
+    name: str | None, homes: Iterable[str], *, must_exist: bool = True
+) -> str | None:
     """Return the id prefix that *name* stands for: itself, or the id of the latest session."""
     if name is None:
         return None
     from turnlog.api.arguments import resolve_session_id
     from turnlog.api.homes import all_homes
 
-    return resolve_session_id(name, all_homes(tuple(homes)))
+    return resolve_session_id(name, all_homes(tuple(homes)), must_exist=must_exist)
 
 
 def logs_named(

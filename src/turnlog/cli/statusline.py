@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _UPDATE_SECONDS = 5
 _GROWN_UPDATE_SECONDS = 1
 _TURNLOG = "from turnlog.cli import main; main()"
-_FOR_CLICK = {"-h", "--help", "--install", "--update"}
+_FOR_CLICK = {"-h", "--help", "--update"}
 
 
 def answer(arguments: list[str]) -> bool:

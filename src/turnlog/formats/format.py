@@ -230,6 +230,16 @@ class Format:
         """Yield the other entries for turnlog in the agent's settings."""
         return iter(())
 
+    def status_line_step(
+        self, home: Home, program: Sequence[str], environ: Mapping[str, str]
+    ) -> Step | None:
+        """Return the step that makes *program* print the status line; None if there is none."""
+        return None
+
+    def remove_status_line_step(self, home: Home) -> Step | None:
+        """Return the step that removes this status line."""
+        return None
+
     def ended_session(self, data: bytes) -> tuple[str, Home | None] | None:
         """Return the session and home in a hook's input; None if it is not this agent's."""
         return None

@@ -19,7 +19,7 @@ from turnlog.errors import LogError, WriteFailed
 from turnlog.storage.atomic_files import Unreadable, failure, put, read_file
 
 State = Literal["installed", "outdated", "missing", "refused"]
-Kind = Literal["claude", "systemd", "launchd", "cron", "none"]
+Kind = Literal["claude", "statusline", "mcp", "systemd", "launchd", "cron", "none"]
 
 _PATIENCE_SECONDS: Final = 30
 
@@ -121,7 +121,7 @@ def _run(deed: Run) -> None:
     raise WriteFailed(
         f"{deed.line}: {output or f'exit code {done.returncode if done else None}'}",
         path=deed.words[0],
-        hint="turnlog keep --uninstall removes what was installed so far",
+        hint="turnlog hooks remove removes what was installed so far",
     )
 
 

@@ -72,7 +72,7 @@ def _damaged(context: CheckContext, log: LogFile, plan: Repair) -> Example:
     if log.agent_id is not None:
         details.append(f"subagent {log.agent_id}")
     # Archives are never changed.
-    command = ("check",) if log.compression else ("repair", "--write")
+    command = ("check",) if log.compression else ("repair", "--yes")
     return context.example(log, ", ".join(details), *command)
 
 
@@ -85,7 +85,7 @@ def shortened(context: CheckContext) -> list[DoctorFinding]:
     ]
     short.sort(key=lambda item: -item[0].records)
     examples = [
-        context.example(log, f"{counted(lost.records, 'record')} lost", "restore", "--replace")
+        context.example(log, f"{counted(lost.records, 'record')} lost", "restore", "--force")
         for lost, log in short
     ]
     logs = counted(len(short), "log holds", "logs hold")
@@ -157,7 +157,7 @@ def crashed(context: CheckContext) -> list[DoctorFinding]:
         if _is_crashed(log, life, running):
             at = life.last_active_at
             detail = f"last active {at:%Y-%m-%d}" if at else "its writer died"
-            examples.append(context.example(log, detail, "recover", "--write"))
+            examples.append(context.example(log, detail, "recover", "--yes"))
     message = f"{counted(len(examples), 'session')} crashed"
     return finding("crashed", Urgency.LOOK, message, examples)
 
@@ -205,9 +205,7 @@ def parents(context: CheckContext) -> list[DoctorFinding]:
 def _missing(context: CheckContext) -> list[DoctorFinding]:
     cut = [look for look in context.looks if look.recovery.bridges]
     cut.sort(key=lambda look: look.old_reach.reached - look.old_reach.said)
-    examples = [
-        context.example(look.log, str(look.old_reach), "recover", "--write") for look in cut
-    ]
+    examples = [context.example(look.log, str(look.old_reach), "recover", "--yes") for look in cut]
     sessions = counted(len(cut), "session has", "sessions have")
     message = (
         f"{sessions} records whose parents are missing;"
@@ -233,7 +231,7 @@ def _severed(context: CheckContext) -> list[DoctorFinding]:
             "parents",
             Urgency.ACT,
             f"{sessions} records without a parent mid-log; a resume sends only what follows",
-            [context.example(look.log, str(look.reach), "recover", "--write") for look in lost],
+            [context.example(look.log, str(look.reach), "recover", "--yes") for look in lost],
         ),
         *finding(
             "parents",
@@ -251,7 +249,7 @@ def _rings(context: CheckContext) -> list[DoctorFinding]:
         if (rings := sum(link.reason == "ring" for link in look.recovery.relinked))
     ]
     examples = [
-        context.example(look.log, counted(rings, "cycle"), "recover", "--write")
+        context.example(look.log, counted(rings, "cycle"), "recover", "--yes")
         for look, rings in ringed
     ]
     sessions = counted(len(ringed), "session has", "sessions have")
@@ -286,7 +284,7 @@ def calls(context: CheckContext) -> list[DoctorFinding]:
             look.log,
             f"{counted(len(look.recovery.lost), 'result')} lost",
             "recover",
-            "--write",
+            "--yes",
         )
         for look in sorted(context.looks, key=lambda look: -len(look.recovery.lost))
         if look.recovery.lost
@@ -353,7 +351,7 @@ def orphans(context: CheckContext) -> list[DoctorFinding]:
     # A dry run, since retention may be configured to delete sessions as well. Agents' homes must
     # be named.
     homes = list(dict.fromkeys(orphan.home for orphan in found))
-    command = context.command("retain", "--orphans", homes=homes)
+    command = context.command("prune", "--orphans", homes=homes)
     return finding("orphans", Urgency.LOOK, message, examples, command)
 
 
@@ -502,7 +500,9 @@ def cleanup(context: CheckContext) -> list[DoctorFinding]:
     ]  # fmt: skip
     days = min((period.days for period in periods if period.problems), default=0)
     message = f"The cleanup setting is invalid: sessions may be deleted after {days} days"
-    return finding("cleanup", Urgency.ACT, message, examples, context.command("keep", "--install"))
+    return finding(
+        "cleanup", Urgency.ACT, message, examples, context.command("hooks", "install", "keep")
+    )
 
 
 def going(context: CheckContext) -> list[DoctorFinding]:
@@ -689,9 +689,9 @@ def space(context: CheckContext) -> list[DoctorFinding]:
 def _space_command(context: CheckContext) -> str:
     """Return the command that frees space: empty the trash if due, or archive old sessions."""
     if any(entry.is_due(context.now) for entry in Trash(context.own).entries()):
-        return context.command("trash", "empty", "--write")
+        return context.command("trash", "empty", "--yes")
     homes = [os.fspath(home) for home in context.homes]
-    return context.command("retain", "--days", "90", "--archive-first", homes=homes)
+    return context.command("prune", "--days", "90", "--archive-first", homes=homes)
 
 
 def _nearest(place: str) -> str:

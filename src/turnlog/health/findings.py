@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -23,7 +21,6 @@ from turnlog.formats import Home, LogFile, Problem, find_everywhere
 from turnlog.health.survey import Planned, SessionReview, Surveyed, look_closer, plans_of, survey
 from turnlog.index.connection import Index
 from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
-from turnlog.sessions.owners import is_subagent_log
 from turnlog.sessions.state import Running, running_sessions
 from turnlog.storage.sources import LINE_CAP
 
@@ -165,18 +162,6 @@ class CheckContext:
                 sessions.setdefault((os.fspath(log.home), log.session_id), []).append(log)
         return sessions
 
-    @property
-    def session_ids(self) -> set[str]:
-        """The sessions with a main log that is not a subagent's."""
-        mains = {key for key, logs in self.sessions.items() if logs[0].kind == "session"}
-        if self.index is None:
-            mains = {key for key in mains if not is_subagent_log(self.sessions[key][0].path)}
-        else:
-            query = "SELECT home, session FROM sessions WHERE is_sidechain"
-            with suppress(sqlite3.Error):  # A broken index is reported by its own check.
-                mains -= set(self.index.db.execute(query).fetchall())
-        return {session for _, session in mains}
-
     @cached_property
     def running(self) -> dict[str, Running]:
         """Claude Code's process files, by session."""
@@ -225,7 +210,7 @@ class CheckContext:
         If a kept copy holds more than the log, restoring it comes before any other fix.
         """
         if words and words[0] in _REMEDIES and os.fspath(log.path) in self.shortfalls:
-            words = ("restore", "--replace")
+            words = ("restore", "--force")
         command = self.command(words[0], self.name_of(log), *words[1:]) if words else None
         title = self.titles.get((os.fspath(log.home), log.session_id or ""))
         return Example(

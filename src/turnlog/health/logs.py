@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
 
+from turnlog.catalog.count import count_sessions
 from turnlog.errors import TurnlogError
-from turnlog.formats import LogFile, Problem
+from turnlog.formats import Home, LogFile, Problem
 from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
 from turnlog.storage.repair import Finding, Severity, Validation, validate
 from turnlog.storage.sources import LINE_CAP
@@ -83,6 +84,7 @@ class Health(Struct, kw_only=True):
 def examine(
     logs: Iterable[LogFile],
     *,
+    homes: Sequence[Home] | None = None,
     problems: Iterable[Problem] = (),
     strict: bool = False,
     cap: int = LINE_CAP,
@@ -90,7 +92,8 @@ def examine(
 ) -> Health:
     """Check every log; *progress* is called with the size of each.
 
-    Lines longer than *cap* are damage.
+    Lines longer than *cap* are damage. If these are all logs of some *homes*, their sessions are
+    counted as in lists.
     """
     health = Health()
     count = _Count()
@@ -111,6 +114,8 @@ def examine(
         progress(result.size_bytes)
     health.findings += [_unreadable(problem.path, problem.reason) for problem in problems]
     count.finish(health.totals)
+    if homes is not None:
+        health.totals.sessions = count_sessions(homes)
     return health
 
 

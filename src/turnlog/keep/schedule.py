@@ -69,6 +69,25 @@ def uninstall_steps(
     return [step for step in steps if step is not None and step.state != "missing"]
 
 
+def status_line_steps(
+    named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
+) -> list[Step]:
+    """Return the steps to show the status line in the homes *named*, else in the usual ones."""
+    homes, own = find_homes(named, environ), _carried(environ, _OWN_PLACE)
+    check_text((*own.values(), *(str(home.path) for home in homes)))
+    steps = (each.status_line_step(home, program(), own) for home in homes for each in FORMATS)
+    return [step for step in steps if step is not None]
+
+
+def remove_status_line_steps(
+    named: Sequence[str | os.PathLike[str]] = (), environ: Mapping[str, str] = os.environ
+) -> list[Step]:
+    """Return the steps that remove the status line."""
+    homes = find_homes(named, environ)
+    steps = (each.remove_status_line_step(home) for home in homes for each in FORMATS)
+    return [step for step in steps if step is not None and step.state != "missing"]
+
+
 def program() -> list[str]:
     """Return the command line that starts this very turnlog, from any directory."""
     called = sys.argv[0] if sys.argv else ""

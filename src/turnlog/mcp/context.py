@@ -89,7 +89,7 @@ def _reason(name: str, value: Any) -> str | None:
 LARGEST_RECORD_BYTES: Final = 8 * 1024 * 1024
 """Larger records are skipped: parsed, they need several times as much memory."""
 LATEST: Final = "latest"
-_WIDEN: Final = "this server is limited to one project; its owner can start it with --all-projects"
+_WIDEN: Final = "this server is limited to one project; its owner can start it with --project all"
 _SOME: Final = 5
 _STEPS_OF_SQLITE: Final = 20_000
 
@@ -178,8 +178,6 @@ class ToolContext:
     """Keeps the index fresh; without it, each call does."""
     parent: int | None = None
     """The process that started the server, which may be an agent with its own session."""
-    prefix: str = ""
-    """Put before the name of every tool."""
 
     def for_a_call(self, seconds: float) -> ToolContext:
         """Return the context for one call; its time limit starts now."""

@@ -68,12 +68,10 @@ async def _refuse(send: Send, refusal: Refusal) -> None:
     await send({"type": "http.response.body", "body": json.dumps(body).encode()})
 
 
-def serve_http(
-    server: TurnlogServer, *, host: str, port: int, token_file: str | None = None
-) -> None:
+def serve_http(server: TurnlogServer, *, port: int, token_file: str | None = None) -> None:
     """Serve until interrupted; print the address and the token on stderr."""
     token = token_in(token_file) if token_file else new_token()
-    listener = listen(host, port)
+    listener = listen(port)
     place = ServerAddress.of(listener)
     name = listener.getsockname()[0]
     app = server.streamable_http_app(streamable_http_path=PATH, host=name)

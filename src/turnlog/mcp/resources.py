@@ -30,7 +30,7 @@ from turnlog.api.sessions.side_files import open_todos
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.mcp.context import LATEST, BoundedIndex, KnownSession, ToolContext
 from turnlog.mcp.pages import bounded
-from turnlog.mcp.tool import PageStart, spelled
+from turnlog.mcp.tool import PageStart
 from turnlog.mcp.tools.sessions import list_sessions
 from turnlog.mcp.untrusted_text import Cleaner, frame_bytes, framed
 
@@ -86,7 +86,7 @@ def _session_list(ctx: ToolContext) -> str:
         answer,
         ctx.rules,
         most_bytes=ctx.settings.answer_bytes,
-        more=spelled("The tool `list_sessions` continues from here.", ctx.prefix),
+        more="The tool `list_sessions` continues from here.",
     )
 
 
@@ -124,7 +124,7 @@ def _session_page(name: str, ctx: ToolContext) -> str:
     if is_all:
         return framed(page)
     ours = "`session_turns` returns all of it; `session_overview` returns a whole record."
-    return framed(page, spelled(ours, ctx.prefix))
+    return framed(page, ours)
 
 
 def _latest_first(index: BoundedIndex, number: int, cleaner: Cleaner) -> Iterator[str | None]:
@@ -234,7 +234,7 @@ def _continuation(session: str, ctx: ToolContext) -> str:
                 break
             parts.append(part)
             left -= size
-    return framed("\n\n".join(parts), spelled(_REQUEST, ctx.prefix))
+    return framed("\n\n".join(parts), _REQUEST)
 
 
 def _session_to_continue(ctx: ToolContext, index: BoundedIndex, session: str) -> KnownSession:

@@ -34,7 +34,7 @@ from turnlog.errors import LogError, TurnlogError, UsageError
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import Cursors, bounded, question_of
 from turnlog.mcp.resources import add_prompt, add_resources
-from turnlog.mcp.tool import PageStart, Tool, spelled
+from turnlog.mcp.tool import PageStart, Tool
 from turnlog.mcp.tools import TOOLS
 from turnlog.redact import redact
 from turnlog.text import inert
@@ -86,7 +86,7 @@ class TurnlogServer(MCPServer[None]):
         super().__init__(
             "turnlog",
             title="turnlog",
-            instructions=spelled(_INSTRUCTIONS, ctx.prefix),
+            instructions=_INSTRUCTIONS,
             version=__version__,
             tools=served,
             log_level="WARNING",
@@ -110,12 +110,11 @@ class TurnlogServer(MCPServer[None]):
             raise
 
     def _served(self, tool: Tool) -> ServedTool:
-        prefix = self.calls.ctx.prefix
         served = ServedTool.from_function(
             tool.as_function(self._answer, CallToolResult),
-            name=prefix + tool.name,
+            name=tool.name,
             title=tool.title,
-            description=spelled(tool.description, prefix),
+            description=tool.description,
             annotations=ToolAnnotations(title=tool.title, **_READ_ONLY),
             structured_output=False,
         )
@@ -189,9 +188,6 @@ class ToolCallRunner:
         question = question_of(tool.name, arguments)
         page = PageStart(self.cursors.decode(question, cursor))
         answer = tool.answer(ctx, page, **arguments)
-        answer.rest = spelled(answer.rest, ctx.prefix)
-        answer.read_on = spelled(answer.read_on, ctx.prefix)
-        answer.notes = [spelled(note, ctx.prefix) for note in answer.notes]
         return bounded(
             answer,
             ctx.rules,
@@ -202,7 +198,7 @@ class ToolCallRunner:
     def error_text(self, error: TurnlogError) -> str:
         """Return the message and the hint of an error, for an agent to read."""
         message = self._printable(error.message, error)
-        hint = self._printable(spelled(error.hint, self.ctx.prefix), error)
+        hint = self._printable(error.hint, error)
         return f"error: {message}\nhint: {hint}" if hint else f"error: {message}"
 
     def _printable(self, text: str, error: TurnlogError) -> str:

@@ -28,9 +28,6 @@ from turnlog.api.query import RecordTurn
 from turnlog.errors import UsageError
 from turnlog.mcp.pages import ToolAnswer
 
-_OUR_NAMES: set[str] = set()
-"""The names of all tools, without a prefix."""
-
 Project: TypeAlias = Annotated[
     str | None,
     Field(
@@ -79,9 +76,6 @@ class Tool:
     seconds: float = 20
     """The time limit of an answer; the owner's setting may be stricter."""
     has_pages: bool = True
-
-    def __post_init__(self) -> None:
-        _OUR_NAMES.add(self.name)
 
     @property
     def name(self) -> str:
@@ -133,15 +127,6 @@ FileName: TypeAlias = Annotated[
     ),
 ]
 _MOST_STARS: Final = 3
-
-
-def spelled(text: str, prefix: str) -> str:
-    """Return *text* with *prefix* before the name of each of our tools in backquotes."""
-
-    def prefixed(match: re.Match[str]) -> str:
-        return f"`{prefix}{match[1]}`" if match[1] in _OUR_NAMES else match[0]
-
-    return re.sub(r"`(\w+)`", prefixed, text) if prefix else text
 
 
 def listed(value: Any) -> Any:

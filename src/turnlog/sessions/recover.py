@@ -109,7 +109,7 @@ class Recovery(Struct, kw_only=True):
     originals: list[str] = []
     """Logs as they were before they were rewritten."""
     lacking: int = 0
-    """Records that a kept copy holds and the logs do not: run turnlog restore --replace first."""
+    """Records that a kept copy holds and the logs do not: run turnlog restore --force first."""
 
     @property
     def needed(self) -> bool:

@@ -32,7 +32,6 @@ Examples:
     metavar="DIR",
     help="Agent's home; repeatable.  [default: ~/.claude and others]",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Loopback addresses only.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -50,7 +49,6 @@ Examples:
 def command(
     homes: tuple[str, ...],
     *,
-    host: str,
     port: int,
     is_opened: bool,
     redact: bool,
@@ -68,7 +66,7 @@ def command(
     found = all_homes(homes)
     ctx = _context(found, is_redacted=redact)
     token = token_in(token_file) if token_file else new_token()
-    listener = listen(host, port)
+    listener = listen(port)
     place = ServerAddress.of(listener)
     _refresh(found)
     app = WebAuth(make_app(ctx), token=token, place=place)

@@ -17,13 +17,13 @@ def files(root):
 def test_a_session_goes_to_another_layout_and_back(turnlog, home, tmp_path):
     before = files(home)
     there = tmp_path / "there"
-    code, out, err = turnlog("convert", "1111", "--to", "flat", "--into", there, "--home", home)
+    code, out, err = turnlog("convert", "1111", "--layout", "flat", "--to", there, "--home", home)
     assert (code, err) == (0, "")
     assert f"{WHOLE} with 1 record\n" in out
     assert (there / "sessions" / f"{WHOLE}.jsonl").exists()
     assert (there / "sessions" / "index.json").exists()
     back = tmp_path / "back"
-    code, out, _ = turnlog("convert", "1111", "--to", "claude", "--into", back, "--home", there)
+    code, out, _ = turnlog("convert", "1111", "--layout", "claude", "--to", back, "--home", there)
     assert code == 0
     assert f"claude --resume {WHOLE}" in out
     log = back / "projects" / "-home-ada-orchard" / f"{WHOLE}.jsonl"
@@ -33,7 +33,7 @@ def test_a_session_goes_to_another_layout_and_back(turnlog, home, tmp_path):
 
 def test_json_is_one_document(turnlog, home, tmp_path):
     code, out, err = turnlog(
-        "convert", "1111", "--to", "dated", "--into", tmp_path / "days", "--home", home, "--json"
+        "convert", "1111", "--layout", "dated", "--to", tmp_path / "days", "--home", home, "--json"
     )
     assert (code, err) == (0, "")
     document = json.loads(out)
@@ -52,7 +52,7 @@ def test_json_is_one_document(turnlog, home, tmp_path):
 
 
 def test_damage_stays_behind_and_is_told(turnlog, home, tmp_path):
-    code, out, _ = turnlog("convert", DAMAGED, "--to", "flat", "--into", tmp_path, "--home", home)
+    code, out, _ = turnlog("convert", DAMAGED, "--layout", "flat", "--to", tmp_path, "--home", home)
     assert code == 1
     assert "with 2 records" in out
     assert "2 damaged ranges" in out
@@ -60,7 +60,7 @@ def test_damage_stays_behind_and_is_told(turnlog, home, tmp_path):
 
 
 def test_the_dialect_at_home_is_told_when_asked_for(turnlog, home, tmp_path):
-    arguments = ("convert", "1111", "--to", "dated", "--into", tmp_path / "days", "--home", home)
+    arguments = ("convert", "1111", "--layout", "dated", "--to", tmp_path / "days", "--home", home)
     code, out, _ = turnlog(*arguments, "--dialect", "native")
     assert code == 0
     assert "1 record translated" in out
@@ -75,8 +75,8 @@ def test_a_session_of_a_flat_store_goes_to_claude_code(turnlog, tmp_path):
     said = line(type="user", uuid="m1", content=[block], timestamp=1772600000000)
     (store / "abc123.jsonl").write_bytes(said + b"\n")
     code, out, err = turnlog(
-        *("convert", "abc", "--to", "claude", "--into", tmp_path / "home"),
-        *("--home", tmp_path / "subagent", "--project", tmp_path / "orchard", "--json"),
+        *("convert", "abc", "--layout", "claude", "--to", tmp_path / "home"),
+        *("--home", tmp_path / "subagent", "--for", tmp_path / "orchard", "--json"),
     )
     assert (code, err) == (0, "")
     document = json.loads(out)
@@ -88,23 +88,30 @@ def test_a_session_of_a_flat_store_goes_to_claude_code(turnlog, tmp_path):
 
 
 def test_of_several_layouts_in_a_home_one_can_be_chosen(turnlog, home, tmp_path):
-    turnlog("convert", "1111", "--to", "dated", "--into", home, "--home", home)
-    arguments = ("convert", "1111", "--to", "flat", "--into", tmp_path / "to", "--home", home)
-    code, _, err = turnlog(*arguments, "--from", "flat")
-    assert code == 2
-    assert "hint: it has one in claude, dated" in err
-    assert turnlog(*arguments, "--from", "dated")[0] == 0
+    turnlog("convert", "1111", "--layout", "dated", "--to", home, "--home", home)
+    arguments = ("convert", "1111", "--layout", "flat", "--to", tmp_path / "to", "--home", home)
+    assert turnlog(*arguments)[0] == 0
+    days = [path for path in home.rglob("*.jsonl") if "11111111" not in path.name]
+    (day,) = [path for path in days if b"11111111" in path.read_bytes()]
+    code, out, _ = turnlog(
+        *("convert", day, "--layout", "flat", "--to", tmp_path / "day", "--home", home, "--json")
+    )
+    assert (code, json.loads(out)["records"]) == (0, 1)
+    code, _, err = turnlog(
+        *("convert", tmp_path / "no.jsonl", "--layout", "flat", "--to", "to", "--home", home)
+    )
+    assert (code, "is not a log of a home" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("nope", "--to", "flat", "--into", "to"), "nope"),
-        (("1111", "--into", "to"), "--to"),
-        (("1111", "--to", "flat"), "--into"),
-        (("1111", "--to", "round", "--into", "to"), "round"),
-        (("1111", "--to", "flat", "--into", "to", "--dialect", "morse"), "morse"),
-        (("1111", "--to", "claude", "--into", "home"), "exists"),
+        (("nope", "--layout", "flat", "--to", "to"), "nope"),
+        (("1111", "--to", "to"), "--layout"),
+        (("1111", "--layout", "flat"), "--to"),
+        (("1111", "--layout", "round", "--to", "to"), "round"),
+        (("1111", "--layout", "flat", "--to", "to", "--dialect", "morse"), "morse"),
+        (("1111", "--layout", "claude", "--to", "home"), "exists"),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_written(turnlog, home, tmp_path, arguments, word):

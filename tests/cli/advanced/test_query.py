@@ -140,7 +140,7 @@ def test_lines_for_other_programs(ask):
 
 def test_nothing_found_is_exit_code_1(ask):
     for arguments in (
-        ("messages", "--session", "nobody"),
+        ("messages", "--until", "2020"),
         ("sequences", "--min", "99"),
         ("files", "nowhere.py"),
         ("series", "--until", "2020"),
@@ -148,7 +148,8 @@ def test_nothing_found_is_exit_code_1(ask):
         code, out, _ = ask(*arguments)
         assert code == 1
         assert "hint:" in out
-    assert ask("messages", "--session", "nobody", "--json")[0] == 1
+    assert ask("messages", "--until", "2020", "--json")[0] == 1
+    assert ask("messages", "--session", "nobody", "--json")[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_an_unknown_session_is_the_callers_mistake(turnlog, home):
 def test_fork_makes_a_new_session_and_leaves_the_old_one(turnlog, home, tmp_path):
     (old,) = home.rglob("1111*.jsonl")
     before = old.read_bytes()
-    code, out, _ = turnlog("fork", "1111", "--home", home, "--into", tmp_path / "own", "--json")
+    code, out, _ = turnlog("fork", "1111", "--home", home, "--to", tmp_path / "own", "--json")
     assert code == 0
     document = json.loads(out)
     jsonschema.validate(document, json.loads((SCHEMAS / "fork.json").read_text("utf-8")))
@@ -233,9 +233,7 @@ def test_a_fork_goes_to_turnlogs_own_home_unless_told(turnlog, home, tmp_path):
 
 
 def test_a_fork_at_a_record_that_is_not_there_writes_nothing(turnlog, home, tmp_path):
-    code, _, err = turnlog(
-        "fork", "1111", "--home", home, "--at", "zzz", "--into", tmp_path / "own"
-    )
+    code, _, err = turnlog("fork", "1111", "--home", home, "--at", "zzz", "--to", tmp_path / "own")
     assert code == 2
     assert "hint: " in err
     assert not list(tmp_path.glob("own/**/*"))

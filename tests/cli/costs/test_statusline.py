@@ -528,39 +528,6 @@ def test_unknown_options_do_not_cost_the_line(prompt):
     assert prompt.run("--format", **environ)[0] == "Opus 4.6 · $1.25 session"
 
 
-def test_install_shows_what_to_add_and_writes_nothing(prompt):
-    before = sorted(prompt.cwd.rglob("*"))
-    command = ["statusline", "--install", "--format", "{model} it's", "--home", "/srv/home"]
-    usual = {name: prompt.environ[name] for name in prompt.environ if name != "CLAUDE_CONFIG_DIR"}
-    done = subprocess.run(
-        [*TURNLOG, *command], env=usual, cwd=prompt.cwd, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "Add this to ~/.claude/settings.json:\n")
-    setting = json.loads(done.stdout)["statusLine"]
-    assert setting["type"] == "command"
-    said = subprocess.run(
-        ["sh", "-c", 'turnlog() { printf "%s|" "$@"; }; ' + setting["command"]],
-        capture_output=True,
-        text=True,
-        env=prompt.environ,
-    ).stdout
-    assert said == "statusline|--home|/srv/home|--format|{model} it's|"
-    assert sorted(prompt.cwd.rglob("*")) == before
-
-
-def test_install_names_the_settings_that_are_read_and_turnlogs_own_place(prompt, tmp_path):
-    places = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude"), "TURNLOG_HOME": str(tmp_path / "o n")}
-    done = subprocess.run(
-        [*TURNLOG, "statusline", "--install"],
-        env=prompt.environ | places, cwd=prompt.cwd, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stderr == f"Add this to {tmp_path / 'claude' / 'settings.json'}:\n"
-    command = json.loads(done.stdout)["statusLine"]["command"]
-    shown = 'turnlog() { printf "%s" "$TURNLOG_HOME"; }; ' + command
-    said = subprocess.run(["sh", "-c", shown], capture_output=True, text=True)
-    assert said.stdout == places["TURNLOG_HOME"]
-
-
 def test_nothing_slow_is_imported(prompt):
     prompt.update()
     heavy = [

@@ -178,7 +178,7 @@ def test_what_a_repair_leaves_has_a_hint(turnlog, tmp_path):
     whole = prompt(WHOLE, "one")
     log.write_bytes(whole.replace(b"one", b"\xff") + b"\n" + whole + whole + b'\n{"type":"us')
     assert "turnlog repair" in turnlog("check", log)[1]
-    assert turnlog("repair", log, "--write")[0] == 0
+    assert turnlog("repair", log, "--yes")[0] == 0
     code, out, _ = turnlog("check", log)
     assert code == 1
     assert "not-utf8" in out
@@ -190,7 +190,7 @@ def test_a_torn_tail_has_a_hint_and_is_well_after_it(turnlog, tmp_path):
     log = tmp_path / "s.jsonl"
     log.write_bytes(prompt(WHOLE, "one") + b'\n{"type":"us')
     assert "turnlog repair" in turnlog("check", log)[1]
-    assert turnlog("repair", log, "--write")[0] == 0
+    assert turnlog("repair", log, "--yes")[0] == 0
     assert turnlog("check", log)[0] == 0
 
 
@@ -206,7 +206,7 @@ def test_strict_and_repair_agree_on_what_the_agents_program_refuses(turnlog, tmp
     code, out, _ = turnlog("repair", log)
     assert code == 1
     assert "2 records would be rewritten" in out
-    assert turnlog("repair", log, "--write")[0] == 0
+    assert turnlog("repair", log, "--yes")[0] == 0
     assert log.read_bytes() == record + b"\n" + record.replace(b"one", b"a\\u0009b") + b"\n"
     code, out, _ = turnlog("check", "--strict", "--json", log)
     assert "refused" not in {each["code"] for each in json.loads(out)["findings"]}

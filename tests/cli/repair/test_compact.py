@@ -30,7 +30,7 @@ def test_it_is_a_dry_run_unless_told(turnlog, home, log):
     assert (code, err) == (0, "")
     assert "duplicate lines" in out
     assert "would save" in out
-    assert "--write compacts it" in out
+    assert "Run again with --yes to compact it" in out
     assert "blobs" not in out.split("would save")[0].replace("in blobs", "")
     assert log.read_bytes() == before
     assert len(list(log.parent.glob(f"{ID}*"))) == 1
@@ -39,7 +39,7 @@ def test_it_is_a_dry_run_unless_told(turnlog, home, log):
 @pytest.mark.parametrize("columns", [80, 200])
 def test_it_says_what_it_saved_by_rule(turnlog, home, log, columns):
     code, out, _ = turnlog(
-        "compact", "7777", "--home", home, "--blobs", "--write", COLUMNS=str(columns)
+        "compact", "7777", "--home", home, "--blobs", "--yes", COLUMNS=str(columns)
     )
     assert code == 0
     rows = [row.split("  ") for row in out.splitlines()]
@@ -53,7 +53,7 @@ def test_it_says_what_it_saved_by_rule(turnlog, home, log, columns):
 
 
 def test_nothing_to_gain_is_said(turnlog, home):
-    code, out, _ = turnlog("compact", "1111", "--home", home, "--write")
+    code, out, _ = turnlog("compact", "1111", "--home", home, "--yes")
     assert code == 0
     assert "nothing to compact" in out
 
@@ -78,7 +78,7 @@ def test_what_other_commands_show_is_the_same(turnlog, home, log):
 
     before = all_shown()
     assert "peregrine" in json.dumps(before["search", "peregrine", "--results"])
-    code, _, err = turnlog("compact", ID, "--home", home, "--blobs", "--write")
+    code, _, err = turnlog("compact", ID, "--home", home, "--blobs", "--yes")
     assert code == 0, err
     assert TEXT.encode() not in log.read_bytes()
     after = all_shown()
@@ -87,7 +87,7 @@ def test_what_other_commands_show_is_the_same(turnlog, home, log):
 
 
 def test_a_search_without_the_index_looks_into_blobs(turnlog, home, log):
-    turnlog("compact", ID, "--home", home, "--blobs", "--write")
+    turnlog("compact", ID, "--home", home, "--blobs", "--yes")
     code, out, _ = turnlog(
         "search", "--regex", "per.grine kites", "--results", "--home", home, "--json"
     )
@@ -106,12 +106,12 @@ def _without_places(value):
 
 def test_undo_puts_everything_back(turnlog, home, log):
     before = log.read_bytes()
-    turnlog("compact", "7777", "--home", home, "--blobs", "--write")
+    turnlog("compact", "7777", "--home", home, "--blobs", "--yes")
     code, out, _ = turnlog("compact", "7777", "--home", home, "--undo")
     assert code == 0
     assert "would restore" in out
     assert log.read_bytes() != before
-    code, out, _ = turnlog("compact", "7777", "--home", home, "--undo", "--write")
+    code, out, _ = turnlog("compact", "7777", "--home", home, "--undo", "--yes")
     assert code == 0
     assert "✓ restored" in out
     assert log.read_bytes() == before
@@ -123,10 +123,10 @@ def test_undo_puts_everything_back(turnlog, home, log):
 
 
 def test_a_blob_that_is_lost_is_told(turnlog, home, log):
-    turnlog("compact", "7777", "--home", home, "--blobs", "--write")
+    turnlog("compact", "7777", "--home", home, "--blobs", "--yes")
     for path in (*log.parent.glob("*.original-*"), *(log.parent / ID / "blobs").iterdir()):
         path.unlink()
-    code, out, _ = turnlog("compact", "7777", "--home", home, "--undo", "--write")
+    code, out, _ = turnlog("compact", "7777", "--home", home, "--undo", "--yes")
     assert code == 1
     assert "is missing" in out, out
     code, out, _ = turnlog("check", "7777", "--home", home)
@@ -135,7 +135,7 @@ def test_a_blob_that_is_lost_is_told(turnlog, home, log):
 
 
 def test_json_is_one_document(turnlog, home, log):
-    code, out, err = turnlog("compact", "7777", "--home", home, "--blobs", "--write", "--json")
+    code, out, err = turnlog("compact", "7777", "--home", home, "--blobs", "--yes", "--json")
     document = json.loads(out)
     assert (code, err) == (0, "")
     assert (document["session"], document["written"], document["blobs"]) == (ID, True, True)
@@ -157,7 +157,7 @@ def test_json_is_one_document(turnlog, home, log):
 def test_a_running_session_is_refused(turnlog, home, log):
     (home / "sessions").mkdir()
     (home / "sessions" / f"{os.getpid()}.json").write_text(json.dumps({"sessionId": ID}))
-    code, _, err = turnlog("compact", "7777", "--home", home, "--write")
+    code, _, err = turnlog("compact", "7777", "--home", home, "--yes")
     assert code == 3
     assert "is running" in err
     assert "hint:" in err
@@ -171,5 +171,5 @@ def test_help_says_what_blobs_mean_for_resuming(turnlog):
 
 def test_the_first_and_last_lines_are_still_there(turnlog, home, log):
     before = lines_of(log)
-    turnlog("compact", "7777", "--home", home, "--write")
+    turnlog("compact", "7777", "--home", home, "--yes")
     assert (lines_of(log)[0], lines_of(log)[-1]) == (before[0], before[-1])

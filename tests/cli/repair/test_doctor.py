@@ -165,7 +165,10 @@ def test_sessions_about_to_be_deleted_are_kept_by_the_command(well, findings, me
 
 def test_an_empty_file_is_mended_by_its_command(well, findings, mend, log_at):
     path = log_at(THIRD, b"")
-    mend(findings()["empty"])
+    found = findings()["empty"]
+    mend(found)  # A dry run, as of everything that deletes.
+    assert path.exists()
+    mend(found | {"command": found["command"] + " --yes"})
     assert (findings(), path.exists()) == ({}, False)
 
 
@@ -175,7 +178,7 @@ def test_orphans_are_mended_by_their_command(well, findings, mend, log_at):
     assert found["examples"][0]["session"] == THIRD
     mend(found)  # A dry run, as everything is that lets something go.
     assert path.exists()
-    mend(found | {"command": found["command"] + " --write"})
+    mend(found | {"command": found["command"] + " --yes"})
     assert (findings(), path.exists()) == ({}, False)
 
 

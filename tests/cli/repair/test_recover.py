@@ -40,14 +40,14 @@ def test_it_is_a_dry_run_unless_told_to_write(turnlog, home, damaged_log):
     before = damaged_log.read_bytes()
     code, out, _ = turnlog("recover", DAMAGED, "--home", home)
     assert code == 1
-    assert "--write" in out
+    assert "--yes" in out
     assert "2 records on damaged lines" in out
     assert damaged_log.read_bytes() == before
 
 
 def test_writing_mends_and_then_there_is_nothing_left(turnlog, home, damaged_log):
     before = damaged_log.read_bytes()
-    code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--write", "--json")
+    code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--yes", "--json")
     found = fits("recover", out)
     assert (code, found["written"], found["salvaged"]) == (0, True, 2)
     with open(found["originals"][0], "rb") as file:
@@ -58,29 +58,29 @@ def test_writing_mends_and_then_there_is_nothing_left(turnlog, home, damaged_log
 
 
 def test_a_whole_session_needs_nothing(turnlog, home):
-    code, out, _ = turnlog("recover", "1111", "--home", home, "--write")
+    code, out, _ = turnlog("recover", "1111", "--home", home, "--yes")
     assert (code, "Nothing to recover" in out) == (0, True)
 
 
 def test_an_undo_is_a_dry_run_unless_told_to_write(turnlog, home, damaged_log):
     before = damaged_log.read_bytes()
-    assert turnlog("recover", DAMAGED, "--home", home, "--write")[0] == 0
+    assert turnlog("recover", DAMAGED, "--home", home, "--yes")[0] == 0
     recovered = damaged_log.read_bytes()
     code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--undo")
-    assert (code, "--write undoes it" in out) == (1, True)
+    assert (code, "Run again with --yes to undo it" in out) == (1, True)
     assert damaged_log.read_bytes() == recovered
-    code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--undo", "--write", "--json")
+    code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--undo", "--yes", "--json")
     found = fits("recover-undo", out)
     assert (code, found["written"], len(found["restored"])) == (0, True, 1)
     assert damaged_log.read_bytes() == before
-    code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--undo", "--write")
+    code, out, _ = turnlog("recover", DAMAGED, "--home", home, "--undo", "--yes")
     assert (code, "nothing to undo" in out) == (1, True)
 
 
 def test_an_undo_that_something_depends_on_is_a_mistake(turnlog, home, damaged_log):
-    turnlog("recover", DAMAGED, "--home", home, "--write")
+    turnlog("recover", DAMAGED, "--home", home, "--yes")
     damaged_log.write_bytes(damaged_log.read_bytes()[5:])
-    code, _, err = turnlog("recover", DAMAGED, "--home", home, "--undo", "--write")
+    code, _, err = turnlog("recover", DAMAGED, "--home", home, "--undo", "--yes")
     assert (code, "cannot be undone" in err, "hint:" in err) == (2, True, True)
 
 
@@ -116,7 +116,7 @@ def test_every_kind_of_damage_to_the_thread_is_shown(turnlog, home):
         "1 record without a parent in mid-log to link",
     ):
         assert words in out
-    code, out, _ = turnlog("recover", TANGLED, "--home", home, "--write")
+    code, out, _ = turnlog("recover", TANGLED, "--home", home, "--yes")
     assert (code, "1 lost result replaced" in out) == (0, True)
     code, out, _ = turnlog("recover", TANGLED, "--home", home)
     assert (code, "Nothing to recover" in out) == (0, True)

@@ -13,14 +13,14 @@ def test_a_repair_is_a_dry_run_unless_told(turnlog, home, damaged_log):
     code, out, _ = turnlog("repair", "2222", "--home", home)
     assert code == 1
     assert "2 records would be kept, 2 from damaged lines" in out
-    assert "--write repairs it" in out
+    assert "Run again with --yes to repair it" in out
     assert damaged_log.read_bytes() == before
     assert len(list(damaged_log.parent.iterdir())) == 2
 
 
 def test_write_mends_the_log_and_keeps_everything(turnlog, home, damaged_log):
     before = damaged_log.read_bytes()
-    code, out, _ = turnlog("repair", "2222", "--home", home, "--write")
+    code, out, _ = turnlog("repair", "2222", "--home", home, "--yes")
     assert code == 0
     assert "repaired" in out
     assert turnlog("check", damaged_log)[0] == 0
@@ -36,7 +36,7 @@ def test_write_mends_the_log_and_keeps_everything(turnlog, home, damaged_log):
 
 
 def test_a_whole_log_needs_no_repair(turnlog, home):
-    code, out, _ = turnlog("repair", "1111", "--home", home, "--write")
+    code, out, _ = turnlog("repair", "1111", "--home", home, "--yes")
     assert code == 0
     assert "nothing to repair" in out
     assert not list(home.rglob("*.original-*"))
@@ -56,6 +56,6 @@ def test_an_archive_is_never_changed(turnlog, tmp_path):
 
     log = tmp_path / "s.jsonl.gz"
     log.write_bytes(gzip.compress(b'{"type":"mode"}{"type":"mode"}\n'))
-    code, _, err = turnlog("repair", log, "--write")
+    code, _, err = turnlog("repair", log, "--yes")
     assert code == 2
     assert "archives are never changed" in err

@@ -37,28 +37,34 @@ def test_archive_says_how_small_it_is_now(run, log):
     out, err = run("archive", "1111")
     assert out.startswith(f"✓ 11111111 archived: 1 file, {log.stat().st_size / 1000:.1f} KB → ")
     assert out.splitlines()[0].endswith("%)")
-    assert "hint: the original files are still in place; --remove deletes them" in out
+    assert "hint: the original files are still in place; --remove --yes deletes them" in out
     assert err == ""
     assert log.exists()
 
 
 def test_remove_removes_and_unarchive_gives_the_bytes_back(run, log, home):
     before = log.read_bytes()
-    out, _ = run("archive", "1111", "--remove")
+    out, _ = run("archive", "1111", "--remove", "--yes")
     assert "archived, originals deleted" in out
     assert "hint" not in out
     assert not log.exists()
     out, _ = run("unarchive", "1111")
-    assert out.startswith("✓ 11111111 unarchived: 1 file restored\n")
+    assert out.startswith(f"✓ {WHOLE} unarchived: 1 file restored\n")
     assert f"{WHOLE}.jsonl" in out
     assert log.read_bytes() == before
+
+
+def test_originals_are_deleted_with_consent_only(run, log):
+    out, _ = run("archive", "1111", "--remove")
+    assert log.exists()
+    assert "the original files are still in place; run again with --yes to delete them" in out
 
 
 def test_twice_is_told_apart(run):
     run("archive", "1111")
     assert "· 11111111 was already archived: 1 file" in run("archive", "1111")[0]
     assert "unarchived; its files were in place" in run("unarchive", "1111")[0]
-    assert "· 11111111 is not archived" in run("unarchive", "1111")[0]
+    assert f"✓ {WHOLE} is already there" in run("unarchive", "1111")[0]
 
 
 def test_several_at_once(run, home):
@@ -66,8 +72,8 @@ def test_several_at_once(run, home):
     assert out.count("✓") == 2
     assert "  2 sessions, 2 files, " in out
     document = json.loads(run("unarchive", "1111", "2222", "--json")[0])
-    assert [each["id"] for each in document["sessions"]] == [WHOLE, DAMAGED]
-    assert (document["refused"], document["next"]) == ([], None)
+    assert [each["id"] for each in document["unarchived"]] == [WHOLE, DAMAGED]
+    assert document["refused"] == []
 
 
 def test_one_that_is_refused_keeps_none_of_the_others(run, home, log):
@@ -102,7 +108,7 @@ def test_the_document(run, log):
     assert len(row["sha256"]) == 64
 
 
-@pytest.mark.parametrize("remove", [(), ("--remove",)])
+@pytest.mark.parametrize("remove", [(), ("--remove", "--yes")])
 def test_lists_leave_it_out_and_everything_else_sees_it(run, remove):
     run("archive", "1111", *remove)
     assert ids(run("sessions", "--json")[0]) == [DAMAGED]
@@ -117,7 +123,7 @@ def test_lists_leave_it_out_and_everything_else_sees_it(run, remove):
     assert WHOLE in run("info", "1111", "--json")[0]
     assert json.loads(run("fork", "1111", "--json")[0])["records"] == 1
     _, err = run("rename", "1111", "Pears", code=2)
-    assert f"hint: bring it back first: turnlog unarchive {WHOLE}" in err
+    assert f"hint: bring it back first: turnlog restore {WHOLE}" in err
     run("pin", "1111")
 
 
@@ -128,7 +134,7 @@ def test_nothing_archived_is_said_so(run):
 
 def test_resume_puts_it_back(run, log):
     before = log.read_bytes()
-    run("archive", "1111", "--remove")
+    run("archive", "1111", "--remove", "--yes")
     _, err = run("resume", "1111", code=1)  # No record says where it worked.
     assert f"restored {log}" in err
     assert log.read_bytes() == before
@@ -157,7 +163,7 @@ def test_a_flat_store(turnlog, tmp_path):
 
 
 def test_a_broken_archive_is_a_failure_that_changes_nothing(run, log, home, tmp_path):
-    run("archive", "1111", "--remove", TURNLOG_HOME=str(tmp_path / "own"))
+    run("archive", "1111", "--remove", "--yes", TURNLOG_HOME=str(tmp_path / "own"))
     (copy,) = (tmp_path / "own" / "kept").rglob(f"{WHOLE}.jsonl.zst")
     data = bytearray(copy.read_bytes())
     data[10] ^= 0xFF

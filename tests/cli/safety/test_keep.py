@@ -154,13 +154,10 @@ def test_nowhere_to_look(turnlog, environ):
 @pytest.mark.parametrize(
     "words",
     [
-        ("--watch", "--install"),
-        ("--install", "--uninstall"),
         ("status", "--watch"),
-        ("status", "--yes"),
         ("--watch", "--session", "5"),
         ("--poll", "3"),
-        ("--yes",),
+        ("--install",),
         ("stats",),
         ("--watch", "--poll", "0"),
     ],
@@ -312,81 +309,15 @@ def test_the_hook_is_not_for_people(environ):
     assert b"stdin" in done.stderr
 
 
-def test_the_command_in_the_settings_keeps_the_session(run, home, environ, kept):
+def test_the_command_in_the_settings_keeps_the_session(turnlog, home, environ, kept):
     (home / "settings.json").write_text('{"model": "opus"}\n')
-    assert run("--install", "--yes")[0] == 0
+    assert turnlog("hooks", "install", "keep", "--yes", "--home", home, **environ)[0] == 0
     (command,) = hooks_in((home / "settings.json").read_text())
     assert f"TURNLOG_HOME={environ['TURNLOG_HOME']}" in command
     bare = {"PATH": "/usr/bin:/bin", "HOME": environ["HOME"]}
     done = hook(bare, ended(home), ["/bin/sh", "-c", command])
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert kept(WHOLE) == log_of(home, WHOLE).read_bytes()
-
-
-# -- setting up -----------------------------------------------------------------------------
-
-
-def test_nothing_is_set_up_unless_somebody_agrees(run, home, tmp_path):
-    code, out, err = run("--install")
-    assert code == 1
-    assert "hooks.SessionEnd" in out
-    assert "ExecStart=" in out
-    assert "systemctl --user enable --now turnlog-keep.timer" in out
-    assert "Nothing was changed." in out
-    assert "hint: use --yes" in err
-    assert not (home / "settings.json").exists()
-    assert not (tmp_path / "nobody").exists()
-    assert not (tmp_path / "tools" / "enabled").exists()
-    code, out, _ = run("--install", "--json")
-    assert (code, json.loads(out)["done"]) == (1, False)
-    assert not (home / "settings.json").exists()
-
-
-def test_set_up_and_taken_away(run, home, tmp_path):
-    (home / "settings.json").write_text('{"model": "opus"}\n')
-    assert run("--install", "--yes")[0] == 0
-    code, out, _ = run("--install", "--yes")
-    assert code == 0
-    assert "Nothing to do." in out
-    states = {
-        each["kind"]: each["state"] for each in json.loads(run("status", "--json")[1])["installed"]
-    }
-    assert states == {"claude": "installed", "systemd": "installed"}
-    code, out, _ = run("--uninstall", "--yes")
-    assert code == 0
-    assert "Kept copies stay." in out
-    assert (home / "settings.json").read_text() == '{"model": "opus"}\n'
-    assert sorted(os.listdir(home)) == ["projects", "settings.json", "statsig"]
-    assert not list((tmp_path / "nobody").rglob("turnlog*"))
-    assert run("--uninstall", "--yes")[1].strip() == "Nothing was set up."
-
-
-def test_what_cannot_be_set_up_is_told_and_the_rest_is_done(run, home, tmp_path):
-    (home / "settings.json").write_text("{ // mine\n}\n")
-    code, out, _ = run("--install", "--yes")
-    assert code == 1
-    assert "it is not valid JSON" in out
-    assert (home / "settings.json").read_text() == "{ // mine\n}\n"
-    assert (tmp_path / "tools" / "enabled").exists()
-
-
-@pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 1), (b"\n", 1)])
-def test_somebody_is_asked(environ, home, answer, code):
-    outer, inner = pty.openpty()
-    process = subprocess.Popen(
-        [*START, "--install", "--home", str(home)],
-        stdin=inner,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environ,
-    )
-    os.write(outer, answer)
-    out, err = process.communicate(timeout=60)
-    os.close(outer)
-    os.close(inner)
-    assert b"Set this up?" in out + err
-    assert process.returncode == code
-    assert (home / "settings.json").exists() == (code == 0)
 
 
 # -- watching -------------------------------------------------------------------------------

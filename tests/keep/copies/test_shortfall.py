@@ -211,7 +211,7 @@ def test_without_replace_nothing_is_touched(orchard):
     before = files_in(orchard.home)
     with pytest.raises(UsageError, match="holds less than was kept") as caught:
         restore(orchard.session())
-    assert "--replace" in hint_of(caught.value)
+    assert "--force" in hint_of(caught.value)
     assert files_in(orchard.home) == before
 
 

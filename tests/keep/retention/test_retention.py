@@ -35,7 +35,7 @@ from turnlog.keep.copies import reader
 from turnlog.keep.copies.keep import keep
 from turnlog.keep.retention import retention
 from turnlog.keep.retention.policy import Policy, ProjectRule, policy_from
-from turnlog.keep.retention.retention import retain, retain_configured
+from turnlog.keep.retention.retention import prune, prune_configured
 from turnlog.keep.trash.delete import restore_from_trash
 from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.environment import process
@@ -66,9 +66,9 @@ def reasons(report):
 
 
 def test_a_session_expires_thirty_days_after_its_last_record_and_not_before(home):
-    early = retain([home], ON, now=DUE - timedelta(microseconds=1))
+    early = prune([home], ON, now=DUE - timedelta(microseconds=1))
     assert (early.sessions, early.young, early.spared) == ([], 2, [])
-    report = retain([home], ON, now=DUE)
+    report = prune([home], ON, now=DUE)
     assert ids(report.sessions) == [ID, OTHER]
     row = report.sessions[0]
     assert (row.age_days, row.days, row.last_active_at, row.project) == (30, 30, LAST, PROJECT)
@@ -78,14 +78,14 @@ def test_a_session_expires_thirty_days_after_its_last_record_and_not_before(home
 
 def test_without_write_nothing_is_changed(home, own):
     before = files(home.path)
-    retain([home], ON, now=DUE, with_orphans=True)
+    prune([home], ON, now=DUE, with_orphans=True)
     assert files(home.path) == before
     assert not own.exists()
 
 
 def test_what_expired_goes_to_the_trash_and_comes_back(home, own):
     before = files(home.path)
-    report = retain([home], ON, now=DUE, write=True)
+    report = prune([home], ON, now=DUE, write=True)
     assert files(home.path) == {name: before[name] for name in SHARED}
     assert not (home.path / KEY).exists()
     trash = Trash(own)
@@ -95,13 +95,13 @@ def test_what_expired_goes_to_the_trash_and_comes_back(home, own):
         assert each.entry.purge_after_at == DUE + timedelta(days=30)
         restore_from_trash(trash, each)
     assert files(home.path) == before
-    again = retain([home], ON, now=DUE, write=True)
+    again = prune([home], ON, now=DUE, write=True)
     assert ids(again.sessions) == [ID, OTHER]
 
 
 def test_off_means_off(home, own):
     for policy in (None, Policy(), Policy(enabled=False, days=1)):
-        report = retain([home], policy, now=DUE + timedelta(days=9999), write=True)
+        report = prune([home], policy, now=DUE + timedelta(days=9999), write=True)
         assert (report.is_on, report.sessions, report.empty) == (False, [], [])
     assert set(files(home.path)) == {*belongings(), *belongings(OTHER), *SHARED}
 
@@ -114,18 +114,18 @@ def test_files_times_make_a_session_neither_younger_nor_older(home):
     for at in (0, 1, 1_000_000_000, 4_000_000_000, DUE.timestamp() - 7200):
         for name in belongings():
             os.utime(home.path / name, (at, at))
-        assert ids(retain([home], ON, now=DUE).sessions) == [ID, OTHER]
-        assert retain([home], ON, now=DUE - timedelta(seconds=1)).young == 2
+        assert ids(prune([home], ON, now=DUE).sessions) == [ID, OTHER]
+        assert prune([home], ON, now=DUE - timedelta(seconds=1)).young == 2
     os.utime(log, (0, 0))
     log.write_bytes(log.read_bytes() + said(ID, "late", at="2026-01-31T10:00:00.000Z"))
     os.utime(log, (0, 0))
-    assert ids(retain([home], ON, now=DUE).sessions) == [OTHER]
+    assert ids(prune([home], ON, now=DUE).sessions) == [OTHER]
 
 
 def test_what_was_touched_within_the_hour_stays(home, own):
     at = DUE.timestamp() - 3599
     os.utime(home.path / "todos" / f"{ID}-agent-a1.json", (at, at))
-    report = retain([home], ON, now=DUE, write=True)
+    report = prune([home], ON, now=DUE, write=True)
     assert ids(report.sessions) == [OTHER]
     assert reasons(report) == {ID: "its files were touched within the last hour"}
 
@@ -136,7 +136,7 @@ def test_an_agents_record_and_one_in_the_middle_of_a_long_log_count(home):
     filling = [said(OTHER, f"{n} " + "x" * 500) for n in range(600)]
     middle = said(OTHER, "late", at="2026-01-31T10:00:00.000Z")
     put(home, f"{KEY}/{OTHER}.jsonl", b"".join([*filling[:300], middle, *filling[300:]]), at=1)
-    report = retain([home], ON, now=DUE)
+    report = prune([home], ON, now=DUE)
     assert (report.sessions, report.young) == ([], 2)
 
 
@@ -146,12 +146,12 @@ def test_only_where_no_record_has_a_time_the_file_has(home):
     for name in belongings():
         if name.endswith(".jsonl") and name != f"{KEY}/{ID}.jsonl":
             (home.path / name).unlink()
-    report = retain([home], ON, now=DUE)
+    report = prune([home], ON, now=DUE)
     row = next(row for row in report.sessions if row.id == ID)
     assert row.is_from_files
     young = (DUE - timedelta(days=29)).timestamp()
     os.utime(home.path / KEY / f"{ID}.jsonl", (young, young))
-    assert ids(retain([home], ON, now=DUE).sessions) == [OTHER]
+    assert ids(prune([home], ON, now=DUE).sessions) == [OTHER]
 
 
 @given(
@@ -170,7 +170,7 @@ def test_the_one_rule_of_age(tmp_path_factory, hours, mtime, days, seconds):
     put(home, f"{KEY}/{ID}.jsonl", b"".join(rows), at=mtime)
     now = max(times) + timedelta(days=days, seconds=seconds)
     policy = Policy(enabled=True, days=days)
-    report = retain([home], policy, now=now, own=place / "own")
+    report = prune([home], policy, now=now, own=place / "own")
     touched = abs(now.timestamp() - mtime) < 3600
     assert bool(report.sessions) == (seconds >= 0 and not touched)
 
@@ -180,7 +180,7 @@ def test_the_one_rule_of_age(tmp_path_factory, hours, mtime, days, seconds):
 
 def spared(home, match, **more):
     before = {n: d for n, d in files(home.path).items() if n in belongings()}
-    report = retain([home], more.pop("policy", ON), now=DUE, write=True, **more)
+    report = prune([home], more.pop("policy", ON), now=DUE, write=True, **more)
     assert match in reasons(report)[ID], reasons(report)
     assert ids(report.sessions) == [OTHER]
     after = files(home.path)
@@ -228,7 +228,7 @@ def test_a_journal_that_shrank_may_have_held_a_pin(home, own, how, is_in_home):
     before = files(home.path)
     for write in (False, True):
         with pytest.raises(LogError, match="holds less than it did") as caught:
-            retain([home], ON, now=DUE, write=write)
+            prune([home], ON, now=DUE, write=write)
         assert str(journal.witness) in caught.value.hint
     assert files(home.path) == before
     journal.path.write_bytes(whole)
@@ -250,10 +250,10 @@ def test_a_journal_of_an_earlier_version_gets_a_witness(home, own):
     journal = Journal.in_root(own)
     journal.pin(ID)
     journal.witness.unlink()
-    retain([home], ON, now=DUE, write=True)
+    prune([home], ON, now=DUE, write=True)
     journal.path.unlink()
     with pytest.raises(LogError, match="holds less than it did"):
-        retain([home], ON, now=DUE, write=True)
+        prune([home], ON, now=DUE, write=True)
 
 
 def test_a_damaged_journal_may_have_held_a_pin(home, own):
@@ -264,7 +264,7 @@ def test_a_damaged_journal_may_have_held_a_pin(home, own):
     journal.pin(OTHER, pinned=False)
     before = files(home.path)
     with pytest.raises(LogError, match="damaged") as told:
-        retain([home], ON, now=DUE, write=True)
+        prune([home], ON, now=DUE, write=True)
     assert "turnlog repair" in hint_of(told.value)
     assert files(home.path) == before
 
@@ -295,9 +295,9 @@ def test_a_session_that_turnlog_has_open_stays(tmp_path, own):
     with store.create(project=tmp_path) as session:
         session.append(build.user("Hello"))
         later = datetime.now(UTC) + timedelta(days=40)
-        report = retain([Home(store.root)], ON, now=later, write=True)
+        report = prune([Home(store.root)], ON, now=later, write=True)
         assert reasons(report) == {session.session_id: "it is being written"}
-    assert ids(retain([Home(store.root)], ON, now=later).sessions) == [session.session_id]
+    assert ids(prune([Home(store.root)], ON, now=later).sessions) == [session.session_id]
 
 
 def test_a_log_that_cannot_be_read_stays(home, own, monkeypatch):
@@ -324,7 +324,7 @@ def test_a_session_that_is_written_to_after_it_was_judged_stays(home, own, monke
         return real(sessions, *rest)
 
     monkeypatch.setattr(retention, "delete_together", written_meanwhile)
-    report = retain([home], ON, now=DUE, write=True)
+    report = prune([home], ON, now=DUE, write=True)
     assert "written to just now" in reasons(report)[ID]
     assert ids(report.sessions) == [OTHER]
     assert (home.path / KEY / f"{ID}.jsonl").read_bytes().endswith(said(ID, "I am back"))
@@ -333,15 +333,15 @@ def test_a_session_that_is_written_to_after_it_was_judged_stays(home, own, monke
 def test_projects_have_settings_of_their_own(home, own):
     rule = ProjectRule(directory=PROJECT, days=90)
     policy = Policy(enabled=True, projects=(rule,))
-    assert retain([home], policy, now=DUE).young == 2
-    report = retain([home], policy, now=LAST + timedelta(days=90))
+    assert prune([home], policy, now=DUE).young == 2
+    report = prune([home], policy, now=LAST + timedelta(days=90))
     assert {(row.days, row.rule) for row in report.sessions} == {(90, PROJECT)}
     inner = ProjectRule(directory="/home/ada", days=1)
     policy = Policy(enabled=True, projects=(inner, rule))
-    assert retain([home], policy, now=DUE).young == 2  # The innermost one decides.
+    assert prune([home], policy, now=DUE).young == 2  # The innermost one decides.
     outer = ProjectRule(directory="/home/ada/orch", days=1)
     policy = Policy(enabled=True, projects=(outer,))
-    assert len(retain([home], policy, now=DUE).sessions) == 2
+    assert len(prune([home], policy, now=DUE).sessions) == 2
 
 
 def test_a_project_may_never_expire(home, own):
@@ -358,14 +358,14 @@ def test_a_session_of_an_unknown_project_stays_if_projects_have_settings(home, o
 
 def test_only_one_project(home, own):
     put(home, f"{KEY}/{OTHER}.jsonl", said(OTHER, cwd="/srv/kites"), at=1_767_400_000)
-    assert ids(retain([home], ON, now=DUE, project="/srv").sessions) == [OTHER]
-    assert ids(retain([home], ON, now=DUE, project=PROJECT).sessions) == [ID]
-    assert ids(retain([home], ON, now=DUE, project="/srv/kite").sessions) == []
+    assert ids(prune([home], ON, now=DUE, project="/srv").sessions) == [OTHER]
+    assert ids(prune([home], ON, now=DUE, project=PROJECT).sessions) == [ID]
+    assert ids(prune([home], ON, now=DUE, project="/srv/kite").sessions) == []
 
 
 def test_only_the_homes_that_are_named_are_touched(home, own, tmp_path):
     other = make(tmp_path / "other")
-    retain([home], ON, now=DUE, write=True, elsewhere=[other])
+    prune([home], ON, now=DUE, write=True, elsewhere=[other])
     assert set(files(other.path)) == {*belongings(), *belongings(OTHER), *SHARED}
 
 
@@ -374,12 +374,12 @@ def test_only_the_homes_that_are_named_are_touched(home, own, tmp_path):
 
 def test_kept_copies_stay_unless_asked_for(home, own):
     keep([home])
-    retain([home], ON, now=DUE, write=True)
+    prune([home], ON, now=DUE, write=True)
     assert all(name.startswith("home/") for name in in_trash(own))
-    gone = retain([home], ON, now=DUE)
+    gone = prune([home], ON, now=DUE)
     assert (gone.sessions, gone.spared) == ([], [])  # What is only kept does not expire.
     with_kept = Policy(enabled=True, with_kept=True)
-    report = retain([home], with_kept, now=DUE, write=True)
+    report = prune([home], with_kept, now=DUE, write=True)
     assert ids(report.sessions) == [ID, OTHER]
     assert [name for name in in_trash(own) if name.startswith("kept/")]
 
@@ -388,7 +388,7 @@ def test_archiving_first_leaves_a_kept_copy_of_every_file(home, own):
     put(home, f"{KEY}/{ID}.jsonl.original-20260101T000000.000000Z", b"as it was", at=1)
     before = files(home.path)
     assert not (own / "kept").exists()
-    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
+    report = prune([home], ARCHIVE_FIRST, now=DUE, write=True)
     assert ids(report.sessions) == [ID, OTHER]
     kept = {name.split("/", 2)[2] for name in files(own) if name.startswith("kept/")}
     assert {f"{name}.zst" for name in before} <= kept
@@ -406,15 +406,15 @@ def test_what_could_not_be_archived_stays(home, own):
         raise WriteFailed("input/output error", path="x")
 
     with pytest.raises(StorageFull):
-        retain([home], policy, now=DUE, write=True, archive=full)
-    report = retain([home], policy, now=DUE, write=True, archive=failing)
+        prune([home], policy, now=DUE, write=True, archive=full)
+    report = prune([home], policy, now=DUE, write=True, archive=failing)
     assert not report.sessions
     assert all("could not be archived" in each for each in reasons(report).values())
     assert [each.reason for each in report.problems] == ["input/output error"]
-    report = retain([home], policy, now=DUE, write=True, archive=nothing)
+    report = prune([home], policy, now=DUE, write=True, archive=nothing)
     assert all("no kept copy of" in each for each in reasons(report).values())
     keep([home], sessions=frozenset({OTHER}))
-    report = retain([home], policy, now=DUE, write=True, archive=nothing)
+    report = prune([home], policy, now=DUE, write=True, archive=nothing)
     assert ids(report.sessions) == [OTHER]
     assert {n: d for n, d in files(home.path).items() if n in belongings()} == {
         n: d for n, d in before.items() if n in belongings()
@@ -442,7 +442,7 @@ def test_a_copy_that_is_not_as_its_file_is_made_anew_before_the_file_goes(home, 
     data[12] ^= 0xFF
     rotted.write_bytes(data)
     other = files(home.path)[f"{KEY}/{OTHER}.jsonl"]
-    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
+    report = prune([home], ARCHIVE_FIRST, now=DUE, write=True)
     assert ids(report.sessions) == [ID, OTHER]
     assert not report.problems
     catalogue = Catalogue.of_home(home)
@@ -463,7 +463,7 @@ def test_what_has_no_copy_that_is_as_it_is_stays(home, own):
     keep([home])
     unnoticed(home, MAIN)
     before = files(home.path)
-    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True, archive=nothing)
+    report = prune([home], ARCHIVE_FIRST, now=DUE, write=True, archive=nothing)
     assert ids(report.sessions) == [OTHER]
     assert reasons(report) == {ID: f"there is no kept copy of {MAIN}"}
     assert stays(home, before)
@@ -479,7 +479,7 @@ def test_a_copy_that_never_reads_back_lets_nothing_go_and_is_told(home, own, mon
         return real(path, *more)
 
     monkeypatch.setattr(reader, "open_source", other)
-    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
+    report = prune([home], ARCHIVE_FIRST, now=DUE, write=True)
     assert ids(report.sessions) == [OTHER]
     assert "does not read back" in reasons(report)[ID]
     assert [each.path for each in report.problems] == [home.path]
@@ -496,7 +496,7 @@ def test_a_file_that_changes_after_its_copy_was_proved_stays(home, own, monkeypa
         return proof
 
     monkeypatch.setattr(retention, "compare_kept", changing)
-    report = retain([home], ARCHIVE_FIRST, now=DUE, write=True)
+    report = prune([home], ARCHIVE_FIRST, now=DUE, write=True)
     assert ids(report.sessions) == [OTHER]
     assert "written to just now" in reasons(report)[ID]
 
@@ -507,11 +507,11 @@ def test_orphans_are_archived_first_too(home, own):
     keep([home])
     new = unnoticed(home, name)
     policy = Policy(archive_first=True)
-    report = retain([home], policy, now=DUE, write=True, with_orphans=True, archive=nothing)
+    report = prune([home], policy, now=DUE, write=True, with_orphans=True, archive=nothing)
     assert [each.trash for each in report.orphans if each.id == LOST] == [None]
     assert [each.reason for each in report.problems if LOST in each.reason]
     assert files(home.path)[name] == new
-    report = retain([home], policy, now=DUE, write=True, with_orphans=True)
+    report = prune([home], policy, now=DUE, write=True, with_orphans=True)
     assert name not in files(home.path)
     assert b"".join(unpack(kept_copy(kept_place(home), name))) == new
 
@@ -528,7 +528,7 @@ def test_sessions_that_share_logs_go_together_or_not_at_all(tmp_path, own):
     put(home, f"{HASH}/2026-01-02.jsonl", said(OTHER) + said(third), at=1)
     put(home, f"todos/{OTHER}-agent-x.json", b"[]", at=1)
     Journal.in_root(own).pin(third)
-    report = retain([home], ON, now=DUE, write=True)
+    report = prune([home], ON, now=DUE, write=True)
     assert not report.sessions
     assert reasons(report) == {
         third: "it is pinned",
@@ -537,7 +537,7 @@ def test_sessions_that_share_logs_go_together_or_not_at_all(tmp_path, own):
     }
     Journal.in_root(own).pin(third, pinned=False)
     before = files(home.path)
-    report = retain([home], ON, now=DUE, write=True)
+    report = prune([home], ON, now=DUE, write=True)
     assert sorted(ids(report.sessions)) == sorted([ID, OTHER, third])
     assert not files(home.path)
     deleted = Journal.in_root(own).deletions()
@@ -559,7 +559,7 @@ def test_orphans_are_what_belongs_to_sessions_that_are_not_there(home, own):
     (home.path / "projects" / "-empty").mkdir()
     os.utime(home.path / "projects" / "-empty", (1, 1))
     before = files(home.path)
-    report = retain([home], None, now=DUE, with_orphans=True)
+    report = prune([home], None, now=DUE, with_orphans=True)
     (orphan,) = report.orphans
     assert (orphan.id, orphan.files) == (ID, len(belongings()) - 1)
     assert orphan.kinds == [
@@ -572,7 +572,7 @@ def test_orphans_are_what_belongs_to_sessions_that_are_not_there(home, own):
     ]
     assert [os.path.basename(each) for each in report.empty] == ["empty-one", "-empty"]
     assert files(home.path) == before
-    report = retain([home], None, now=DUE, with_orphans=True, write=True)
+    report = prune([home], None, now=DUE, with_orphans=True, write=True)
     assert set(files(home.path)) == {*belongings(OTHER), *SHARED}
     assert report.orphans[0].trash
     assert not (home.path / "session-env" / "empty-one").exists()
@@ -587,24 +587,24 @@ def test_what_is_young_or_runs_or_is_elsewhere_or_is_kept_is_no_orphan(home, own
     data = log.read_bytes()
     keep([home])
     log.unlink()
-    assert not retain([home], None, now=DUE, with_orphans=True).orphans
+    assert not prune([home], None, now=DUE, with_orphans=True).orphans
     for name in files(own / "kept"):
         os.unlink(own / "kept" / name)
-    assert retain([home], None, now=DUE, with_orphans=True).orphans
+    assert prune([home], None, now=DUE, with_orphans=True).orphans
     other = Home(tmp_path / "other")
     put(other, f"{KEY}/{ID}.jsonl", data)
-    assert not retain([home], None, now=DUE, with_orphans=True, elsewhere=[other]).orphans
+    assert not prune([home], None, now=DUE, with_orphans=True, elsewhere=[other]).orphans
     me = process()
     told = {"pid": me.pid, "sessionId": ID, "procStart": me.started}
     path = put(home, f"sessions/{me.pid}.json", json.dumps(told))
-    assert not retain([home], None, now=DUE, with_orphans=True).orphans
+    assert not prune([home], None, now=DUE, with_orphans=True).orphans
     path.unlink()
     os.utime(home.path / "todos" / f"{ID}-agent-a1.json", (DUE.timestamp() - 86_000,) * 2)
-    assert not retain([home], None, now=DUE, with_orphans=True).orphans
+    assert not prune([home], None, now=DUE, with_orphans=True).orphans
 
 
 def test_an_expired_session_is_no_orphan_of_its_own(home, own):
-    report = retain([home], ON, now=DUE, with_orphans=True, write=True)
+    report = prune([home], ON, now=DUE, with_orphans=True, write=True)
     assert ids(report.sessions) == [ID, OTHER]
     assert report.orphans == []
 
@@ -622,11 +622,11 @@ def test_retention_that_fails_anywhere_loses_nothing_and_a_rerun_ends_it(
         monkeypatch.setenv("TURNLOG_HOME", str(own))
         before = files(home.path)
         with fails_at(monkeypatch, number) as calls, contextlib.suppress(TurnlogError):
-            retain([home], ON, now=DUE, write=True)
+            prune([home], ON, now=DUE, write=True)
         gone, there = in_trash(own), files(home.path)
         for name, data in before.items():
             assert data in (there.get(name), *gone.get(f"home/{name}", ())), name
-        retain([home], ON, now=DUE, write=True)
+        prune([home], ON, now=DUE, write=True)
         assert set(files(home.path)) == set(SHARED)
         if len(calls) < number:
             break
@@ -676,7 +676,7 @@ def test_a_setting_that_cannot_be_relied_on_deletes_nothing_and_says_so(home, ow
     (own / "config.toml").write_text(text)
     later = DUE + timedelta(days=9999)
     with pytest.raises(UsageError, match="nothing is deleted") as told:
-        retain_configured([home], days=days, write=True, with_orphans=True, now=later)
+        prune_configured([home], days=days, write=True, with_orphans=True, now=later)
     assert "config.toml" in told.value.hint
     assert files(home.path) == before
 
@@ -684,29 +684,29 @@ def test_a_setting_that_cannot_be_relied_on_deletes_nothing_and_says_so(home, ow
 @pytest.mark.parametrize("days", [0, -1, 10**9, True, 1.5, "30"])
 def test_days_that_are_none(home, own, days):
     with pytest.raises(UsageError, match="nothing is deleted"):
-        retain_configured([home], days=days, write=True, now=DUE)
+        prune_configured([home], days=days, write=True, now=DUE)
     assert (home.path / KEY / f"{ID}.jsonl").exists()
 
 
 def test_settings_that_hold(home, own):
     own.mkdir()
     config = own / "config.toml"
-    assert not retain_configured([home], write=True, now=DUE).is_on
+    assert not prune_configured([home], write=True, now=DUE).is_on
     config.write_text("[retention]\ndays = 1\n")
-    assert not retain_configured([home], write=True, now=DUE).is_on  # Not enabled.
-    assert len(retain_configured([home], days=30, now=DUE).sessions) == 2
+    assert not prune_configured([home], write=True, now=DUE).is_on  # Not enabled.
+    assert len(prune_configured([home], days=30, now=DUE).sessions) == 2
     config.write_text("[retention]\nenabled = true\n")
-    assert len(retain_configured([home], now=DUE).sessions) == 2
-    assert retain_configured([home], days=31, now=DUE).young == 2
+    assert len(prune_configured([home], now=DUE).sessions) == 2
+    assert prune_configured([home], days=31, now=DUE).young == 2
     config.write_text(
         f'[retention]\nenabled = true\n[retention.projects."{PROJECT}/"]\ndays = 31\n'
     )
-    assert retain_configured([home], days=1, now=DUE).young == 2
+    assert prune_configured([home], days=1, now=DUE).young == 2
     config.write_text('[retention.projects."/"]\nnever = true\n')
-    report = retain_configured([home], days=30, now=DUE, write=True)
+    report = prune_configured([home], days=30, now=DUE, write=True)
     assert len(report.spared) == 2
     config.write_text("[retention]\nenabled = true\ngrace_days = 7\narchive_first = true\n")
-    assert len(retain_configured([home], now=DUE, write=True).sessions) == 2
+    assert len(prune_configured([home], now=DUE, write=True).sessions) == 2
     for each in Trash(own).entries():
         assert each.entry.purge_after_at == DUE + timedelta(days=7)
 
@@ -736,13 +736,13 @@ def test_any_settings_give_a_policy_or_a_problem(said_so):
 
 def test_the_stores_own_root_is_what_it_works_on(home, own, tmp_path):
     store = turnlog.open(home.path)
-    assert store.retain().is_on is False
-    assert ids(store.retain(days=1).sessions) == [ID, OTHER]
+    assert store.prune().is_on is False
+    assert ids(store.prune(days=1).sessions) == [ID, OTHER]
     assert OLD.startswith("2026-01-02")
     project = store.session(ID).summary.cwd
     for name in (project, os.path.basename(project)):
-        assert ids(store.retain(days=1, project=name).sessions) == [ID, OTHER]
-    assert store.retain(days=1, project="nowhere").sessions == []
+        assert ids(store.prune(days=1, project=name).sessions) == [ID, OTHER]
+    assert store.prune(days=1, project="nowhere").sessions == []
     other = turnlog.api.store.Store((home, Home(tmp_path / "root")), tmp_path / "root")
-    assert other.retain(days=1, write=True).sessions == []
+    assert other.prune(days=1, write=True).sessions == []
     assert (home.path / KEY / f"{ID}.jsonl").exists()

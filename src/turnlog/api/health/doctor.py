@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from turnlog.api.homes import Home, all_homes, turnlog_home
 from turnlog.api.index import Index
+from turnlog.catalog.count import count_sessions
 from turnlog.errors import TurnlogError
 from turnlog.health import checks
 from turnlog.health.findings import CheckContext, DoctorFinding, Example, Kind, Urgency
@@ -117,7 +118,7 @@ def check_up(context: CheckContext) -> Checkup:
         findings=everything,
         checks=checked,
         homes=[os.fspath(home) for home in context.homes],
-        sessions=len(context.session_ids),
+        sessions=count_sessions(context.homes, context.index),
         logs=len(context.logs),
         size_bytes=sum(seen.size_bytes for seen in context.surveyed),
         in_use=len(context.in_use),

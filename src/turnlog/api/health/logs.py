@@ -19,4 +19,5 @@ def check(homes: Sequence[Home], name: str | None = None, *, strict: bool = Fals
         logs = all_logs(homes, problems)
     else:
         logs = list(find_any_session(homes, name, problems=problems))
-    return examine(logs, problems=problems, strict=strict, cap=line_cap())
+    whole = homes if name is None else None
+    return examine(logs, homes=whole, problems=problems, strict=strict, cap=line_cap())

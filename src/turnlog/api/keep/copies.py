@@ -11,37 +11,24 @@ from msgspec import Struct
 from turnlog.api.homes import Home, UnreadFile, find_homes, row_from, unread_files
 from turnlog.errors import TurnlogError
 from turnlog.formats.kept_copies import kept_place
-from turnlog.formats.settings_changes import Deed, Kind, Remove, Run, State, Step, Write, carry_out
 from turnlog.formats.supported import ended_session
 from turnlog.keep.copies.keep import KeepRun
 from turnlog.keep.copies.keep import keep as _keep
 from turnlog.keep.copies.status import HomeStatus, Installed, KeepStatus, keep_status
 from turnlog.keep.copies.watch import watch
 from turnlog.keep.retention.agent_cleanup import Loss, LossCount, cleanup_period, losses
-from turnlog.keep.schedule import install_steps, passing_place, program, uninstall_steps
 
 __all__ = [
-    "Deed",
     "HomeStatus",
-    "InstallDocument",
     "Installed",
     "KeepDocument",
     "KeepRun",
     "KeepStatus",
     "LossCount",
-    "Remove",
-    "Step",
-    "Write",
-    "apply_steps",
-    "install_document",
-    "install_steps",
     "keep",
     "keep_document",
     "keep_ended_session",
     "keep_status",
-    "passing_place",
-    "program",
-    "uninstall_steps",
     "unkept",
     "watch",
 ]
@@ -124,50 +111,3 @@ def unkept(names: Sequence[str], within_days: int) -> Unkept:
         cleanup_days=min((period.days for period in periods.values()), default=None),
         has_copies=any(kept_place(home).is_dir() for home in periods),
     )
-
-
-class StepRow(Struct, kw_only=True):
-    """One place that runs, or should run, `turnlog keep`."""
-
-    kind: Kind
-    place: str
-    state: State
-    """The state before the change."""
-    command: str
-    """The command that runs from there."""
-    writes: list[str]
-    removes: list[str]
-    runs: list[str]
-    reason: str
-    hint: str
-    notes: list[str]
-
-
-class InstallDocument(Struct, kw_only=True):
-    """The output of `turnlog keep --install --json` and `--uninstall --json`."""
-
-    steps: list[StepRow]
-    done: bool
-    """False if nothing was changed because --yes was missing."""
-
-
-def apply_steps(steps: Sequence[Step]) -> None:
-    """Carry out what `install_steps` or `uninstall_steps` planned."""
-    for step in steps:
-        carry_out(step)
-
-
-def install_document(steps: Sequence[Step], *, done: bool) -> InstallDocument:
-    """Return *steps* as they are printed."""
-    rows = [
-        row_from(
-            StepRow,
-            step,
-            writes=[str(deed.path) for deed in step.deeds if isinstance(deed, Write)],
-            removes=[str(deed.path) for deed in step.deeds if isinstance(deed, Remove)],
-            runs=[deed.line for deed in step.deeds if isinstance(deed, Run)],
-            notes=list(step.notes),
-        )
-        for step in steps
-    ]
-    return InstallDocument(steps=rows, done=done)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from turnlog.api.homes import Home, UnreadFile, all_homes, unread_files
+from turnlog.api.keep.trash import TrashRow, TrashSelection, find_trashed
 from turnlog.api.sessions.kept_session import KeptSession
-from turnlog.errors import StorageFull, TurnlogError, UsageError
+from turnlog.catalog.sessions import SessionRow, list_sessions
+from turnlog.errors import AmbiguousSession, NotFound, StorageFull, TurnlogError, UsageError
+from turnlog.formats.find import LATEST
 from turnlog.formats.home_files import log_in
 from turnlog.keep.archive.archive import Archived, Unarchived
 from turnlog.keep.catalog import kept_homes
@@ -39,6 +43,7 @@ from turnlog.keep.restore.restore import (
 )
 from turnlog.keep.restore.restore import restore as _restore
 from turnlog.keep.restore.restore_files import Advance
+from turnlog.keep.trash.trash import TrashedSession
 from turnlog.keep.verify import (
     HomeVerifyReport,
     Parity,
@@ -47,12 +52,12 @@ from turnlog.keep.verify import (
     bytes_to_verify,
 )
 from turnlog.keep.verify import verify as _verify
+from turnlog.records.dates import is_between
 
 __all__ = [
     "ArchiveDocument",
     "Archived",
     "HomeVerifyReport",
-    "KeptSelection",
     "Parity",
     "Refused",
     "RestorableDocument",
@@ -60,9 +65,9 @@ __all__ = [
     "RestoreDocument",
     "RestoreOptions",
     "RestoreOutcome",
+    "RestoreSelection",
     "Restored",
     "RestoredFile",
-    "UnarchiveDocument",
     "Unarchived",
     "VerifyDocument",
     "VerifyFinding",
@@ -70,16 +75,18 @@ __all__ = [
     "archive_sessions",
     "bytes_to_verify",
     "find_kept",
+    "find_named",
     "homes_to_verify",
+    "list_parts",
     "list_restorable",
-    "restore_kept",
     "restore_session",
+    "restore_sessions",
     "resume_command",
-    "unarchive_sessions",
     "verify",
 ]
 
 T = TypeVar("T")
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class VerifyTotals(Struct, kw_only=True):
@@ -136,9 +143,13 @@ def verify(homes: Sequence[Home], *, advance: Advance | None = None) -> VerifyDo
 
 
 class RestoreDocument(Struct, kw_only=True):
-    """The output of `turnlog restore --json`."""
+    """The output of `turnlog restore SESSION --json` and `turnlog restore --all --json`."""
 
     restored: list[Restored] = field(default_factory=list)
+    """Sessions restored from kept copies, and named ones that needed nothing."""
+    unarchived: list[Unarchived] = field(default_factory=list)
+    undeleted: list[TrashRow] = field(default_factory=list)
+    """Entries of the trash that were restored."""
     refused: list[Refused] = field(default_factory=list)
     """Sessions that could not be restored, and why."""
     others: list[RestoredFile] = field(default_factory=list)
@@ -153,10 +164,14 @@ class PartRow(Struct, kw_only=True):
     generations: list[int]
 
 
+Source = Literal["copies", "archive", "trash"]
+
+
 class RestorableRow(Struct, kw_only=True):
-    """A session that can be restored."""
+    """A session that can be restored, and from where."""
 
     id: str
+    source: Source
     project: str | None
     title: str | None
     last_active_at: datetime | None
@@ -166,56 +181,134 @@ class RestorableRow(Struct, kw_only=True):
     is missing."""
     files: int
     size_bytes: int
-    generations: list[Generation]
+    generations: list[Generation] = []
+    """Of its kept copies."""
     parts: list[PartRow] | None = None
-    """Its files, if the session was named."""
+    """The files that are kept of it, if the session was named."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether its home does not have it, or it is archived."""
+        return self.source != "copies" or self.keeping in {"restorable", "gone"}
 
 
 class RestorableDocument(Struct, kw_only=True):
-    """The output of `turnlog restore --list --json`."""
+    """The output of `turnlog restore --json`."""
 
     sessions: list[RestorableRow]
     next: int | None = None
 
 
-class KeptSelection(NamedTuple):
-    """Kept sessions to list or restore, and the mirrors they are in."""
+class Match(Struct, kw_only=True):
+    """Where a session that was named can be restored from; nowhere if it is only in its home."""
+
+    id: str
+    copies: Restorable | None = None
+    archived: KeptSession | None = None
+    trashed: TrashSelection | None = None
+    in_home: KeptSession | None = None
+
+
+class RestoreSelection(Struct):
+    """Sessions to list or restore."""
 
     sessions: list[Restorable]
+    """Those with kept copies."""
     mirrors: list[Mirror]
-    names: tuple[str, ...]
+    matches: list[Match]
+    """Those that were named."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the files with kept copies."""
+        return sum(session.size_bytes for session in self.sessions)
+
+
+def find_named(names: Sequence[str], homes: Sequence[str] = ()) -> RestoreSelection:
+    """Find sessions among kept copies, archives and the trash.
+
+    A name is the beginning of a session's id, the name of a trash entry, or ``latest`` for the last
+    active session that is missing. Unless *homes* are given, also those that no longer exist are
+    searched. Raises NotFound if there is no such session, not even in a home.
+    """
+    places = all_homes(homes)
+    among = mirrors(places) if homes else all_mirrors(places)
+    if LATEST in names:
+        latest = _latest_missing(homes)
+        names = [latest if name == LATEST else name for name in names]
+    found = [_match(name, places, among, homes) for name in names]
+    matches = list({match.id: match for match in found}.values())
+    sessions = [copy for each in matches if each.copies for copy in each.copies.everywhere]
+    return RestoreSelection(sessions, among, matches)
+
+
+def _latest_missing(homes: Sequence[str]) -> str:
+    rows = list_restorable(homes).sessions
+    missing = [row for row in rows if row.is_missing] or rows
+    if not missing:
+        raise NotFound("there is nothing to restore", hint="keep sessions first", code="not-kept")
+    return missing[0].id
+
+
+def _match(
+    name: str, places: Sequence[Home], among: Sequence[Mirror], homes: Sequence[str]
+) -> Match:
+    copies = trashed = in_home = None
+    unknown: TurnlogError | None = None
+    with suppress(NotFound):
+        copies = find_restorable(among, name)
+    with suppress(NotFound):
+        trashed = find_trashed(homes, name=name)
+    try:
+        in_home = KeptSession.find(places, name)
+    except (AmbiguousSession, NotFound) as error:
+        unknown = error
+    archived = in_home if in_home is not None and in_home.is_archived else None
+    ids = {each.id for each in (copies, archived) if each is not None}
+    ids |= {_trashed_id(each, name) for each in (trashed.entries if trashed else ())}
+    if len(ids) > 1:
+        raise AmbiguousSession(
+            f"{name!r} begins the ids of {len(ids)} sessions: {', '.join(sorted(ids))}",
+            hint="give more characters of the id",
+        )
+    if not ids:
+        if in_home is None:
+            assert unknown is not None
+            if isinstance(unknown, NotFound):
+                unknown.code = "not-kept"
+            raise unknown
+        ids = {in_home.id}
+    return Match(id=ids.pop(), copies=copies, archived=archived, trashed=trashed, in_home=in_home)
+
+
+def _trashed_id(trashed: TrashedSession, name: str) -> str:
+    """Return the session of a trash entry that *name* stands for."""
+    named = (each for each in trashed.entry.sessions if each.startswith(name))
+    return next(named, trashed.entry.session)
 
 
 def find_kept(
-    names: Sequence[str] = (),
     homes: Sequence[str] = (),
     *,
-    worked_in: str | None = None,
+    project: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
-) -> KeptSelection:
-    """Return the kept sessions of *names*, or all that match, the last active one first.
+) -> RestoreSelection:
+    """Return all kept sessions that match, the last active one first.
 
-    A name is the beginning of a session's id, or ``latest``. Unless *homes* are given, it may also
-    be in a home that no longer exists.
+    *since* and *until* limit the time of the latest record.
     """
-    places = all_homes(homes)
-    among = all_mirrors(places) if names and not homes else mirrors(places)
-    if names:
-        matches = [find_restorable(among, name) for name in names]
-        sessions = [copy for session in matches for copy in session.everywhere]
-        return KeptSelection(sessions, among, tuple(names))
-    directories = None if worked_in is None else _spellings(worked_in)
+    among = mirrors(all_homes(homes))
+    directories = None if project is None else _spellings(project)
     sessions = [
         session
         for mirror in among
         for session in mirror.restorables
         if (directories is None or _is_within(session.project, directories))
-        and (since is None or session.last_active_at >= since)
-        and (until is None or session.last_active_at < until)
+        and is_between(session.last_active_at, since, until)
     ]
     sessions.sort(key=lambda session: session.recency, reverse=True)
-    return KeptSelection(sessions, among, ())
+    return RestoreSelection(sessions, among, [])
 
 
 def _spellings(directory: str) -> set[str]:
@@ -247,13 +340,18 @@ class RestoreOptions(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_plain(self) -> bool:
+        """Whether nothing is asked for that needs a kept copy."""
+        return self.is_whole and self.only is None and not self.replace
+
+    @property
     def is_whole(self) -> bool:
         """Whether sessions are restored as they were kept last, to their own place."""
         return self.to is None and self.project is None and self.generation is None
 
 
-def restore_kept(
-    selection: KeptSelection,
+def restore_sessions(
+    selection: RestoreSelection,
     wanted: RestoreOptions,
     *,
     everything: bool = False,
@@ -262,36 +360,86 @@ def restore_kept(
 ) -> RestoreDocument:
     """Restore the selected sessions; with *everything*, also what belongs to no session.
 
-    A session that cannot be restored is listed as refused; if one alone was named, its error is
-    raised. *hint_of* makes the hints of those that were refused.
+    A named session that is archived is unarchived. One that is missing and in the trash is restored
+    from there, because the trash has the files as they were last. Options that need a kept copy
+    use that. A session that cannot be restored is listed as refused; if it was the only one named,
+    its error is raised. *hint_of* makes the hints of those that were refused.
     """
-    names = selection.names
-    sessions = wanted.choose(selection.sessions)
-    _check_one_project(sessions, wanted)
     document = RestoreDocument()
-    if len(names) == len(sessions) == 1:
+    is_single = len(selection.matches) == 1
+    sessions = [] if selection.matches else wanted.choose(selection.sessions)
+    for match in selection.matches:
+        try:
+            sessions += _restore_match(match, wanted, document)
+        except StorageFull:
+            raise  # There is no space for the others either.
+        except TurnlogError as error:
+            if is_single:
+                raise
+            hint = hint_of(error) if hint_of is not None else error.hint
+            document.refused.append(Refused(session=match.id, reason=error.message, hint=hint))
+    _check_one_project(sessions, wanted)
+    if is_single and len(sessions) == 1:
         document.restored.append(_restore(sessions[0], **asdict(wanted), advance=advance))
-    else:
-        for result in restore_each(
-            sessions,
-            to=wanted.to,
-            project=wanted.project,
-            generation=wanted.generation,
-            partial=wanted.partial,
-            replace=wanted.replace,
-            though_moved=bool(names),
-            advance=advance,
-            hint_of=hint_of,
-        ):
-            if isinstance(result, Refused):
-                document.refused.append(result)
-            else:
-                document.restored.append(result)
-        for mirror in selection.mirrors if everything else ():
-            document.others += restore_rest(mirror, to=wanted.to, advance=advance)
+        return _noted(document, wanted)
+    for result in restore_each(
+        sessions,
+        to=wanted.to,
+        project=wanted.project,
+        generation=wanted.generation,
+        partial=wanted.partial,
+        replace=wanted.replace,
+        though_moved=bool(selection.matches),
+        advance=advance,
+        hint_of=hint_of,
+    ):
+        if isinstance(result, Refused):
+            document.refused.append(result)
+        else:
+            document.restored.append(result)
+    for mirror in selection.mirrors if everything else ():
+        document.others += restore_rest(mirror, to=wanted.to, advance=advance)
+    return _noted(document, wanted)
+
+
+def _noted(document: RestoreDocument, wanted: RestoreOptions) -> RestoreDocument:
     if wanted.is_whole:
         note_restored(document.restored)
     return document
+
+
+def _restore_match(
+    match: Match, wanted: RestoreOptions, document: RestoreDocument
+) -> list[Restorable]:
+    """Restore a named session from its archive or the trash, or return its kept copies."""
+    copies = match.copies
+    if wanted.is_plain:
+        if match.archived is not None:
+            document.unarchived.append(match.archived.unarchive())
+            return []
+        if match.trashed and (copies is None or copies.is_gone):
+            document.undeleted += match.trashed.restore().entries
+            return []
+    if copies is not None:
+        return wanted.choose(copies.everywhere)
+    if wanted.is_plain and match.in_home is not None:
+        document.restored.append(_in_place(match.in_home))
+        return []
+    where = "in the trash" if match.trashed else "archived" if match.archived else "not kept"
+    raise UsageError(
+        f"session {match.id} is {where}: there is no kept copy to choose from",
+        hint="restore it without options first, then keep it",
+    )
+
+
+def _in_place(session: KeptSession) -> Restored:
+    log = session.main_log
+    return Restored(
+        session=session.id,
+        home=os.fspath(log.home),
+        project=session.metadata.project,
+        path=str(log.path),
+    )
 
 
 def _check_one_project(sessions: Sequence[Restorable], wanted: RestoreOptions) -> None:
@@ -342,17 +490,81 @@ def resume_command(restored: Restored, *, with_home: bool) -> str | None:
     return home + shlex.join(command)
 
 
-def list_restorable(selection: KeptSelection) -> RestorableDocument:
-    """Return the selected sessions as they are printed; with their parts if they were named."""
-    with_parts = bool(selection.names)
-    sessions = [each for each in selection.sessions if with_parts or not each.is_subagent]
-    return RestorableDocument(sessions=[_row(each, with_parts=with_parts) for each in sessions])
+def list_restorable(
+    homes: Sequence[str] = (),
+    *,
+    project: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> RestorableDocument:
+    """Return all sessions that can be restored from copies, archives or the trash.
+
+    The missing ones come first, and of these the last active one.
+    """
+    places = all_homes(homes)
+    directories = None if project is None else _spellings(project)
+    archived = list_sessions(places, archived=True, limit=None).sessions
+    rows = [_archived_row(row) for row in archived]
+    trash = find_trashed(homes)
+    rows += [_trashed_row(trashed, trash) for trashed in trash.entries]
+    rows = [
+        row
+        for row in rows
+        if (directories is None or _is_within(row.project, directories))
+        and is_between(row.last_active_at, since, until)
+    ]
+    others = {row.id for row in rows}
+    kept = find_kept(homes, project=project, since=since, until=until).sessions
+    rows += [_row(each) for each in kept if each.id not in others and not each.is_subagent]
+    rows.sort(key=lambda row: (row.is_missing, row.last_active_at or _NEVER), reverse=True)
+    return RestorableDocument(sessions=rows)
 
 
-def _row(session: Restorable, *, with_parts: bool) -> RestorableRow:
+def list_parts(selection: RestoreSelection) -> RestorableDocument:
+    """Return the kept copies of the sessions that were named, with their files."""
+    rows = [_row(each, with_parts=True) for each in selection.sessions]
+    kept = {row.id for row in rows}
+    for match in selection.matches:
+        if match.trashed and match.id not in kept:
+            rows += [_trashed_row(each, match.trashed) for each in match.trashed.entries]
+    return RestorableDocument(sessions=rows)
+
+
+def _archived_row(row: SessionRow) -> RestorableRow:
+    return RestorableRow(
+        id=row.id,
+        source="archive",
+        project=row.project,
+        title=row.title,
+        last_active_at=row.last_active_at,
+        home=row.home,
+        keeping=row.keeping,
+        files=1 + row.subagents,
+        size_bytes=row.size_bytes,
+    )
+
+
+def _trashed_row(trashed: TrashedSession, trash: TrashSelection) -> RestorableRow:
+    entry = trashed.entry
+    summary = trash.summary(trashed)
+    return RestorableRow(
+        id=entry.session,
+        source="trash",
+        project=summary.cwd if summary else None,
+        title=entry.title,
+        last_active_at=(summary and summary.last_active_at) or entry.deleted_at,
+        home=entry.home,
+        keeping="restorable",
+        files=len(entry.files),
+        size_bytes=entry.size_bytes,
+    )
+
+
+def _row(session: Restorable, *, with_parts: bool = False) -> RestorableRow:
     names = {*session.names, *session.plans} if with_parts else ()
     return RestorableRow(
         id=session.id,
+        source="copies",
         project=session.project,
         title=_title(session),
         last_active_at=session.last_active_at,
@@ -395,15 +607,6 @@ class ArchiveDocument(Struct, kw_only=True):
     next: None = None
 
 
-class UnarchiveDocument(Struct, kw_only=True):
-    """The output of `turnlog unarchive --json`."""
-
-    sessions: list[Unarchived]
-    refused: list[Refused]
-    """Sessions that were not unarchived, and why."""
-    next: None = None
-
-
 def archive_sessions(
     homes: Sequence[Home],
     names: Iterable[str],
@@ -414,17 +617,6 @@ def archive_sessions(
     """Archive the sessions of *names*; one that fails does not stop the others."""
     done, refused = _each(homes, names, lambda session: session.archive(remove=remove), hint_of)
     return ArchiveDocument(sessions=done, refused=refused)
-
-
-def unarchive_sessions(
-    homes: Sequence[Home],
-    names: Iterable[str],
-    *,
-    hint_of: Callable[[TurnlogError], str] | None = None,
-) -> UnarchiveDocument:
-    """Bring the archived sessions of *names* back; one that fails does not stop the others."""
-    done, refused = _each(homes, names, KeptSession.unarchive, hint_of)
-    return UnarchiveDocument(sessions=done, refused=refused)
 
 
 def _each(

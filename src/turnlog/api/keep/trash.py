@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from msgspec import Struct, field
 
 from turnlog.api.homes import Home, Problem, find_homes, turnlog_home
-from turnlog.errors import NotFound
+from turnlog.errors import NotFound, TurnlogError
 from turnlog.keep.retention.expiry import ExpiredSession, Orphan
 from turnlog.keep.retention.policy import load_grace
 from turnlog.keep.retention.retention import (
     ORPHANED,
-    RetentionReport,
+    PruneReport,
+    prune_configured,
     reset_project,
-    retain_configured,
 )
 from turnlog.keep.trash.delete import (
     ASKED,
@@ -28,6 +29,8 @@ from turnlog.keep.trash.delete import (
 )
 from turnlog.keep.trash.trash import Trash, TrashedSession
 from turnlog.records.dates import is_between
+from turnlog.records.session_summary import SessionSummary
+from turnlog.sessions.metadata import read_head_tail
 
 __all__ = [
     "ORPHANED",
@@ -35,14 +38,15 @@ __all__ = [
     "Deletion",
     "ExpiredSession",
     "Orphan",
-    "RetentionReport",
+    "PruneReport",
     "TrashDocument",
     "TrashRow",
+    "TrashSelection",
     "delete",
     "find_trashed",
-    "homes_to_retain",
+    "homes_to_prune",
+    "prune_configured",
     "reset",
-    "retain_configured",
     "undelete",
 ]
 
@@ -88,9 +92,13 @@ class TrashDocument(Struct, kw_only=True):
     problems: list[TrashProblem] = field(default_factory=list)
 
 
-def delete(homes: Sequence[Home], name: str) -> Deletion:
-    """Move a session and all its files to the trash; doing it again changes nothing."""
-    return delete_session(tuple(homes), name, own=turnlog_home(), terms=_terms(ASKED))
+def delete(homes: Sequence[Home], name: str, *, write: bool = True) -> Deletion:
+    """Move a session and all its files to the trash; doing it again changes nothing.
+
+    If *write* is false, nothing is moved, and the result has what would be.
+    """
+    terms = _terms(ASKED)._replace(write=write)
+    return delete_session(tuple(homes), name, own=turnlog_home(), terms=terms)
 
 
 def reset(home: Home, project: str) -> list[Deletion]:
@@ -150,6 +158,13 @@ class TrashSelection:
         self.entries = entries
         self.problems = problems
 
+    def summary(self, trashed: TrashedSession) -> SessionSummary | None:
+        """Return what the ends of a trashed session's log say, or None."""
+        for path in self._trash.logs(trashed):
+            with suppress(TurnlogError, OSError):
+                return read_head_tail(path).summary
+        return None
+
     def document(self, *, written: bool = False) -> TrashDocument:
         """Return the entries as they are printed."""
         now = datetime.now(UTC)
@@ -206,7 +221,7 @@ def _row(trashed: TrashedSession, now: datetime) -> TrashRow:
     )
 
 
-def homes_to_retain(names: Sequence[str]) -> tuple[Home, ...]:
+def homes_to_prune(names: Sequence[str]) -> tuple[Home, ...]:
     """Return the homes of *names*, or turnlog's own: an agent's home has to be named."""
     if names:
         return find_homes(names)

@@ -351,8 +351,8 @@ def _obstacles(
 def _copying(session: Session) -> list[str]:
     """Return the command that copies the session to where its agent looks."""
     log, form = session.main_logs[-1], _agents_format(session)
-    how = ["fork"] if log.format is form else ["convert", "--to", form.name]
-    into = ["--into", form.own_home() or ""]
+    how = ["fork"] if log.format is form else ["convert", "--layout", form.name]
+    into = ["--to", form.own_home() or ""]
     return ["turnlog", *how, session.id, "--home", os.fspath(log.home), *into]
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnlog.api.arguments import resolve_session_id
+from turnlog.api.arguments import check_session, resolve_session_id
 from turnlog.api.homes import Home, Problem, row_from
 from turnlog.api.sessions.lists import sessions_in
 from turnlog.errors import NotFound, UsageError
@@ -399,9 +399,11 @@ def list_prompts(
 ) -> PromptsDocument:
     """Return typed prompts from the homes' history, the newest first; those that contain *text*."""
     problems: list[Problem] = []
+    # The history may have prompts of sessions that nothing else is left of.
+    session = resolve_session_id(session, homes, must_exist=False)
     page = find_prompts(
         homes,
-        session=resolve_session_id(session, homes),
+        session=session,
         text=text,
         project=project,
         since=since,
@@ -410,6 +412,8 @@ def list_prompts(
         offset=offset,
         problems=problems,
     )
+    if session is not None and not find_prompts(homes, session=session, limit=1).total:
+        check_session(session, homes)
     end = offset + len(page.prompts)
     return PromptsDocument(
         prompts=[

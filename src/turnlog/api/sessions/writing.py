@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from turnlog.api.homes import Home, LayoutName, turnlog_home
+from turnlog.api.homes import Home, LayoutName, all_logs, turnlog_home
 from turnlog.api.sessions.kept_session import KeptSession
 from turnlog.api.store import Store, open_store
 from turnlog.errors import NotFound, UsageError
 from turnlog.formats import format_named
 from turnlog.records.tags import join_tags, tags_in
 from turnlog.sessions.convert.convert import DialectChoice, convert
+from turnlog.sessions.owners import share_out
 from turnlog.sessions.session import Session
 from turnlog.sessions.writing.fork import fork, thread_to
 
@@ -152,14 +153,14 @@ def convert_session(
     layout: LayoutName,
     into: str,
     *,
-    source: LayoutName | None = None,
     dialect: DialectChoice = "keep",
     project: str | None = None,
 ) -> ConvertDocument:
-    """Copy a session into another layout; *source* chooses if it exists in several layouts."""
-    session = Session.find(homes, name)
-    if source is not None:
-        session = _in_layout(session, source)
+    """Copy a session into another layout.
+
+    *name* is the beginning of its id, or the path of its log, if homes have it in several layouts.
+    """
+    session = _of_log(homes, name) if os.sep in name else Session.find(homes, name)
     done = convert(session, into, layout, dialect=dialect, project=project)
     return ConvertDocument(
         id=done.id,
@@ -173,13 +174,21 @@ def convert_session(
     )
 
 
-def _in_layout(session: Session, layout: LayoutName) -> Session:
-    logs = [log for log in session.logs if log.kind == "subagent" or log.layout == layout]
-    chosen = Session(session.id, logs)
-    if not chosen.main_logs:
-        layouts = {log.layout for log in session.logs if log.kind != "subagent"}
-        raise NotFound(
-            f"session {session.id} has no log in the layout {layout}",
-            hint=f"it has one in {', '.join(sorted(layouts))}",
-        )
-    return chosen
+def _of_log(homes: Sequence[Home], path: str) -> Session:
+    """Return the session of the log at *path*, as that log has it."""
+    real = os.path.realpath(os.path.expanduser(path))
+    for log in all_logs(homes):
+        if os.path.realpath(log.path) != real:
+            continue
+        ids = list(share_out([log])) if log.session_id is None else [log.session_id]
+        if len(ids) != 1:
+            raise UsageError(
+                f"{path} has records of {len(ids)} sessions", hint="give the start of a session id"
+            )
+        logs = Session.find(homes, ids[0]).logs
+        same = [each for each in logs if each.kind == "subagent" or each.layout == log.layout]
+        return Session(ids[0], same)
+    raise NotFound(
+        f"{path} is not a log of a home",
+        hint="give the start of a session id, or name the home of the log",
+    )

@@ -55,7 +55,7 @@ def command(shell: str) -> None:
 _MOST: Final = 50
 _OPTIONS: Final = {
     "--project": "project",
-    "--from": "project",
+    "--for": "project",
     "--session": "session",
     "--model": "model",
     "--branch": "branch",

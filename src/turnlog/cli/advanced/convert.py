@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.api.homes import FORMATS, format_named
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.api.homes import format_named
+from turnlog.cli.options import (
+    for_option,
+    home_option,
+    json_option,
+    layout_option,
+    show_json,
+    to_option,
+)
 
 if TYPE_CHECKING:
     from turnlog.api.homes import LayoutName
     from turnlog.api.sessions.writing import ConvertDocument, DialectChoice
 
-_LAYOUTS = click.Choice([layout.name for layout in FORMATS])
 _SHOWN = 3
 
 
@@ -22,57 +28,47 @@ _SHOWN = 3
     name="convert",
     epilog="""\b
 Examples:
-  turnlog convert abc1 --to claude --into ~/.claude   for Claude to resume
-  turnlog convert 5f0c --to flat --into ~/agent
-  turnlog convert 5f0c --to dated --into ~/days --dialect native""",
+  turnlog convert abc1 --layout claude --to ~/.claude   for Claude to resume
+  turnlog convert 5f0c --layout flat --to ~/agent
+  turnlog convert 5f0c --layout dated --to ~/days --dialect native
+  turnlog convert ~/agent/sessions/abc1.jsonl --layout dated --to ~/days""",
 )
-@click.argument("name", metavar="SESSION")
+@click.argument("name", metavar="PATH|SESSION")
 @home_option
 @json_option
-@click.option("--to", "layout", type=_LAYOUTS, required=True, help="Layout to copy it into.")
-@click.option(
-    "--into", metavar="DIR", required=True, help="Home to write it to; created if needed."
-)
-@click.option(
-    "--from", "source", type=_LAYOUTS, help="Layout to copy from, if a home has it in several."
-)
+@layout_option()
+@to_option()
 @click.option(
     "--dialect",
     type=click.Choice(("keep", "native")),
     default="keep",
     show_default=True,
     help="Keep records unchanged, or translate them to the layout's own dialect. "
-    "Always native with --to claude.",
+    "Always native with --layout claude.",
 )
-@click.option(
-    "--project",
-    metavar="DIR",
-    help="Project directory of the copy.  [default: as in its records, else the current one]",
-)
+@for_option
 def command(
     name: str,
     homes: tuple[str, ...],
     *,
     as_json: bool,
     layout: LayoutName,
-    into: str,
-    source: LayoutName | None,
+    to: str,
     dialect: DialectChoice,
-    project: str | None,
+    target: str | None,
 ) -> int:
     """Copy a session into another layout. The old session is not changed.
 
     Lossless: converting back gives the same records, byte for byte. Includes the logs of subagents,
     but not todos, plans and file history.
 
-    SESSION is the beginning of a session ID, or "latest".
+    SESSION is the beginning of a session ID, or "latest". PATH is a log, for a session that its
+    home has in several layouts.
     """
     from turnlog.api.homes import all_homes
     from turnlog.api.sessions.writing import convert_session
 
-    document = convert_session(
-        all_homes(homes), name, layout, into, source=source, dialect=dialect, project=project
-    )
+    document = convert_session(all_homes(homes), name, layout, to, dialect=dialect, project=target)
     if as_json:
         show_json(document)
     else:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.api.homes import FORMATS
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import home_option, json_option, layout_option, show_json, to_option
 
 if TYPE_CHECKING:
     from turnlog.api.homes import LayoutName
@@ -20,25 +19,21 @@ if TYPE_CHECKING:
 Examples:
   turnlog fork latest                      copy a session to experiment with
   turnlog fork 5f0c --at 9b2e              copy it up to the record 9b2e…
-  turnlog fork 5f0c --into ~/.claude       copy it for Claude Code to resume""",
+  turnlog fork 5f0c --to ~/.claude         copy it for Claude Code to resume""",
 )
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
 @click.option("--at", metavar="UUID", help="Last record to copy.  [default: the newest]")
-@click.option("--into", metavar="DIR", help="Home of the new session.  [default: turnlog's own]")
-@click.option(
-    "--layout",
-    type=click.Choice([layout.name for layout in FORMATS]),
-    help="Layout of the new session.  [default: the layout of the old one]",
-)
+@to_option("turnlog's own")
+@layout_option("the layout of the old one")
 def command(
     name: str,
     homes: tuple[str, ...],
     *,
     as_json: bool,
     at: str | None,
-    into: str | None,
+    to: str | None,
     layout: LayoutName | None,
 ) -> int:
     """Copy a session up to a record into a new session. The old session is not changed.
@@ -48,7 +43,7 @@ def command(
     from turnlog.api.homes import all_homes
     from turnlog.api.sessions.writing import fork_session
 
-    document, command = fork_session(all_homes(homes), name, at=at, into=into, layout=layout)
+    document, command = fork_session(all_homes(homes), name, at=at, into=to, layout=layout)
     if as_json:
         show_json(document)
         return 0
@@ -57,6 +52,6 @@ def command(
     out = console()
     out.print(f"[green]✓[/] {safe(document.id)} with {counted(document.records, 'record')}")
     out.print(f"  {short_path(document.path)}", soft_wrap=True)
-    if into is not None and command is not None:
+    if to is not None and command is not None:
         out.print(f"[dim]hint: to resume: {safe(shlex.join(command))}[/]")
     return 0

@@ -1,14 +1,11 @@
-"""``turnlog statusline``: its help, installation and background update.
+"""``turnlog statusline``: its help and background update.
 
 The line itself is printed by ``cli.statusline``, before this module is imported.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
-import shutil
 import sys
 from contextlib import suppress
 
@@ -31,57 +28,33 @@ Fields of --format:
   {age}                 age of the figures, if over a minute
 \b
 Examples:
-  turnlog statusline --install
-  turnlog statusline --install --format "{model} {context} {today}\"""",
+  turnlog hooks install statusline
+  turnlog statusline --format "{model} {context} {today}" < request.json""",
 )
 @home_option
 @click.option("--format", "pattern", metavar="TEXT", help="Template of the line, with {fields}.")
-@click.option("--install", is_flag=True, help="Print what to add to Claude Code's settings.json.")
 @click.option("--update", is_flag=True, help="Update the figures; print nothing.")
 @click.option("--session", metavar="ID", hidden=True, help="With --update: a session to include.")
 def command(
     homes: tuple[str, ...],
     *,
     pattern: str | None,
-    install: bool,
     update: bool,
     session: str | None,
 ) -> int:
     """Print a status line for Claude Code: model, costs, five-hour block, context.
 
     Claude Code runs it at every prompt, with a JSON request on stdin. The figures are those of
-    `turnlog cost`; they are stored, and updated in the background.
+    `turnlog cost`; they are stored, and updated in the background. `turnlog hooks` sets it up, and
+    options can be added to the command in settings.json.
     """
-    if install:
-        _show_settings(homes, pattern)
-    elif update:
+    if update:
         _update(homes, session)
     else:
         from turnlog.cli.statusline import answer
 
         answer([*home_arguments(homes), *(() if pattern is None else ("--format", pattern))])
     return 0
-
-
-def _show_settings(homes: tuple[str, ...], pattern: str | None) -> None:
-    """Print what to add; only the user changes settings."""
-    from turnlog.formats.home_paths import configured_homes, turnlog_home_path
-    from turnlog.text import inert
-
-    program = "turnlog"
-    if shutil.which(program) is None and os.access(sys.argv[0], os.X_OK):
-        program = os.path.abspath(sys.argv[0])
-    words = [program, "statusline", *home_arguments(map(os.path.abspath, homes))]
-    if pattern is not None:
-        words += ["--format", pattern]
-    line = shlex.join(words)
-    if os.environ.get("TURNLOG_HOME", "").strip():  # Claude Code may be started without it.
-        line = f"TURNLOG_HOME={shlex.quote(turnlog_home_path())} {line}"
-    settings = {"statusLine": {"type": "command", "command": line}}
-    configured = configured_homes()
-    where = os.path.join(configured[0] if configured else "~/.claude", "settings.json")
-    click.echo(f"Add this to {inert(where)}:", err=True)
-    click.echo(json.dumps(settings, indent=2))
 
 
 def _update(homes: tuple[str, ...], session: str | None) -> None:

@@ -141,7 +141,7 @@ def command(
     printer = _Printer(
         as_json=as_json,
         project=project,
-        session=options.resolve_session(session, homes) or "",
+        session=options.resolve_session(session, homes, must_exist=False) or "",
         wants_all=wants_all,
         quiet=quiet,
         left=limit or None,

@@ -28,8 +28,8 @@ _WITHIN_DAYS = 7
 _NOT_REPAIRED = {
     "not-utf8": "the agent reads these bytes as U+FFFD; a repair keeps them",
     "newer-format": "written by a newer turnlog; upgrade to read all of it",
-    "broken-blob": "restore the blob that holds the line: turnlog restore --list",
-    "broken-archive": "look for a kept copy of the archive: turnlog restore --list",
+    "broken-blob": "restore the blob that holds the line: turnlog restore",
+    "broken-archive": "look for a kept copy of the archive: turnlog restore",
     "unreadable": "make the file readable, then check again",
 }
 """Hints for findings that turnlog repair does not fix."""
@@ -67,6 +67,7 @@ def command(
     PATH is a log or a directory of logs; SESSION is the beginning of a session ID, or "latest".
     """
     from turnlog.api.health.logs import LocatedFinding, examine
+    from turnlog.api.homes import all_homes
 
     began = time.monotonic()
     problems: list[Problem] = []
@@ -75,7 +76,14 @@ def command(
     if sampled:
         logs = _logs((), (str(or_sample),), problems)
     with _progress(logs) as advance:
-        health = examine(logs, problems=problems, strict=strict, cap=line_cap(), progress=advance)
+        health = examine(
+            logs,
+            homes=None if names or sampled else all_homes(homes),
+            problems=problems,
+            strict=strict,
+            cap=line_cap(),
+            progress=advance,
+        )
     if not show_data(health, LocatedFinding, health.findings, as_json=as_json, as_csv=as_csv):
         from turnlog.cli.terminal.console import console
 
@@ -197,7 +205,7 @@ def _show_hints(out: Console, health: Health, homes: tuple[str, ...]) -> None:
         log = next(log for log in health.logs if log.path == first.path)
         name = log.session[:8] if log.session and log.in_home else log.path
         if shortened is not None:
-            words = ["turnlog", "restore", name, "--replace", *home_arguments(homes)]
+            words = ["turnlog", "restore", name, "--force", *home_arguments(homes)]
             out.print("\n [dim]hint: restore the kept copy with[/]")
         else:
             words = ["turnlog", "repair", name, *home_arguments(homes)]

@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from turnlog.api import repair
-from turnlog.cli.options import home_option, json_option, line_cap, show_json, write_option
+from turnlog.cli.options import dry_run, home_option, json_option, line_cap, show_json, yes_option
 from turnlog.cli.terminal.console import console, counted, safe, short_path, show_some, size
 
 if TYPE_CHECKING:
@@ -28,19 +28,19 @@ _MEANING: Final = {
     epilog="""\b
 Examples:
   turnlog compact 5f0c                  show how much space can be saved
-  turnlog compact 5f0c --write          compact the session
-  turnlog compact 5f0c --undo --write   restore the original lines
+  turnlog compact 5f0c --yes          compact the session
+  turnlog compact 5f0c --undo --yes   restore the original lines
 Exit codes: 0 success, 1 a line cannot be restored, 2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="SESSION")
 @home_option
 @json_option
-@write_option
+@yes_option
 @click.option(
-    "--blobs/--no-blobs",
-    default=None,
-    help="Move long tool results to separate files. turnlog reads them; Claude Code resumes "
-    "such a session without them until --undo.  [default: only in turnlog's own home]",
+    "--blobs",
+    is_flag=True,
+    help="Also move long tool results to separate files, as always in turnlog's own home. turnlog "
+    "reads them; Claude Code resumes such a session without them until --undo.",
 )
 @click.option("--undo", "is_undoing", is_flag=True, help="Undo: restore the original.")
 def command(
@@ -48,8 +48,8 @@ def command(
     homes: tuple[str, ...],
     *,
     as_json: bool,
-    write: bool,
-    blobs: bool | None,
+    yes: bool,
+    blobs: bool,
     is_undoing: bool,
 ) -> int:
     """Make the logs of a session smaller without changing what you or an agent see.
@@ -64,17 +64,17 @@ def command(
 
     found, cap = all_homes(homes), line_cap()
     if is_undoing:
-        undone = repair.undo_compaction(found, name, cap=cap, write=write)
+        undone = repair.undo_compaction(found, name, cap=cap, write=yes)
         if as_json:
             show_json(repair.undo_document(undone))
         else:
-            _show_undo(undone, write=write)
+            _show_undo(undone, write=yes)
         return 1 if undone.lost else 0
-    done = repair.compact_session(found, name, cap=cap, write=write, blobs=blobs)
+    done = repair.compact_session(found, name, cap=cap, write=yes, blobs=blobs or None)
     if as_json:
         show_json(repair.compact_document(done))
     else:
-        _show(done, write=write)
+        _show(done, write=yes)
     return 0
 
 
@@ -98,7 +98,7 @@ def _show(done: repair.Compaction, *, write: bool) -> None:
     left = f"new size {size(done.size_bytes - done.saved_bytes)}"
     if not write:
         out.print(f"  would save {saved}; {left}")
-        out.print("[dim]hint: nothing was changed; --write compacts it[/]")
+        out.print(dry_run("compact it"))
         return
     out.print(f"  [green]✓[/] saved {saved}; {left}; all views unchanged")
     originals = [log.original for log in done.logs if log.original is not None]
@@ -126,7 +126,7 @@ def _show_undo(done: repair.CompactionUndo, *, write: bool) -> None:
     if not changed and not done.lost:
         out.print("  [green]✓[/] not compacted: nothing to undo")
     elif changed and not write:
-        out.print("[dim]hint: nothing was changed; --write restores it[/]")
+        out.print(dry_run("restore it"))
     originals = [path for log in done.logs if log.written for path in log.originals]
     _show_originals(out, originals)
     if originals:

@@ -217,7 +217,8 @@ def _show_rest(out: Console, checkup: Checkup) -> None:
     passed = [item.looks_at for item in checkup.checks if not item.findings and not item.problem]
     if not passed:
         return
-    title = "No problems found" if checkup.healthy else "No other problems found"
+    is_all = not (checkup.findings or failed or checkup.in_use)
+    title = "No problems found" if is_all else "The other checks found nothing"
     out.print(f"\n [green]✓[/] [bold green]{title}[/]")
     names = " and ".join(filter(None, (", ".join(passed[:-1]), passed[-1])))
     _show_wrapped(out, f"Checked: {names}.", indent=3, style="dim")

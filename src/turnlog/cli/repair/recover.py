@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import home_option, json_option, show_json, write_option
+from turnlog.cli.options import dry_run, home_option, json_option, show_json, yes_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 Examples:
   turnlog recover                          list crashed sessions
   turnlog recover 5f0c                     show what would be repaired
-  turnlog recover 5f0c --write             repair it
-  turnlog recover 5f0c --undo --write      undo the repair""",
+  turnlog recover 5f0c --yes             repair it
+  turnlog recover 5f0c --undo --yes      undo the repair""",
 )
 @click.argument("name", metavar="SESSION", required=False)
 @home_option
 @json_option
 @click.option("--undo", "is_undoing", is_flag=True, help="Undo: restore the original.")
-@write_option
+@yes_option
 def command(
-    name: str | None, homes: tuple[str, ...], *, as_json: bool, is_undoing: bool, write: bool
+    name: str | None, homes: tuple[str, ...], *, as_json: bool, is_undoing: bool, yes: bool
 ) -> int:
     """Repair a session after a crash, so its agent can resume all of it.
 
@@ -52,17 +52,17 @@ def command(
             raise UsageError("--undo needs a session", hint="use turnlog recover SESSION --undo")
         return _list(Store(found, turnlog_home()).crashed(), as_json=as_json)
     if is_undoing:
-        undone = undo_recovery(found, name, write=write)
+        undone = undo_recovery(found, name, write=yes)
         if as_json:
             show_json(undone)
         else:
             _show_undone(undone)
         return 0 if undone.written else 1
-    recovery = recover(found, name, write=write)
+    recovery = recover(found, name, write=yes)
     if as_json:
         show_json(recovery)
     else:
-        _show(recovery, homes, write=write)
+        _show(recovery, homes, write=yes)
     return 1 if recovery.lacking or (recovery.needed and not recovery.written) else 0
 
 
@@ -103,9 +103,9 @@ def _show(found: Recovery, homes: tuple[str, ...], *, write: bool) -> None:
     _show_notes(out, found)
     _show_originals(out, found.originals)
     if not write:
-        out.print("[dim]hint: nothing was changed; --write repairs it[/]")
+        out.print(dry_run("repair it"))
     else:
-        out.print(f"[dim]hint: to undo: turnlog recover {found.id[:8]} --undo --write[/]")
+        out.print(f"[dim]hint: to undo: turnlog recover {found.id[:8]} --undo --yes[/]")
 
 
 def _show_undone(found: UndoneRecovery) -> None:
@@ -124,7 +124,7 @@ def _show_undone(found: UndoneRecovery) -> None:
     _show_lines(out, lines, done=done)
     _show_originals(out, found.originals)
     if not done:
-        out.print("[dim]hint: nothing was changed; --write undoes it[/]")
+        out.print(dry_run("undo it"))
 
 
 def _show_lines(out: Console, lines: list[str], *, done: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import home_option, json_option, line_cap, show_json, write_option
+from turnlog.cli.options import dry_run, home_option, json_option, line_cap, show_json, yes_option
 
 if TYPE_CHECKING:
     from turnlog.api.repair import Repair
@@ -19,7 +19,7 @@ _SHOWN = 5
     epilog="""\b
 Examples:
   turnlog repair s.jsonl           show what would be repaired
-  turnlog repair 5f0c --write      repair all damaged logs of a session
+  turnlog repair 5f0c --yes      repair all damaged logs of a session
 The original log and the damaged bytes are kept next to the repaired log. A
 subagent that is still running may continue to write to the original log.
 Exit codes: 0 ok or repaired, 1 repair needed or the kept copy has more
@@ -28,8 +28,8 @@ records, 2 usage error, 3 failure.""",
 @click.argument("name", metavar="PATH|SESSION")
 @home_option
 @json_option
-@write_option
-def command(name: str, homes: tuple[str, ...], *, as_json: bool, write: bool) -> int:
+@yes_option
+def command(name: str, homes: tuple[str, ...], *, as_json: bool, yes: bool) -> int:
     """Repair damaged logs without losing a byte.
 
     Intact records are kept unchanged and in order; records that the agent cannot parse are
@@ -40,13 +40,15 @@ def command(name: str, homes: tuple[str, ...], *, as_json: bool, write: bool) ->
     from turnlog.api.repair import repair_document, repair_logs
 
     logs = list(logs_named((name,), all_homes(homes)))
-    repairs = repair_logs(logs, cap=line_cap(), write=write)
+    repairs = repair_logs(logs, cap=line_cap(), write=yes)
     if as_json:
         show_json(repair_document(repairs))
     else:
         for log, plan, lacking in repairs:
             _show(plan, lacking, log.session_id or name, homes)
     is_needed = any(plan.needed and not plan.written for _, plan, _ in repairs)
+    if is_needed and not as_json:
+        click.echo(dry_run("repair it"))
     return 1 if is_needed or any(lacking for *_, lacking in repairs) else 0
 
 
@@ -84,7 +86,6 @@ def _show(plan: Repair, lacking: int, session: str, homes: tuple[str, ...]) -> N
     if plan.adds_newline:
         out.print(f"  newline {would}added after the last record")
     if not plan.written:
-        out.print("  [dim]hint: nothing was changed; --write repairs it[/]")
         return
     out.print("  [green]✓[/] repaired", soft_wrap=True)
     out.print(f"    original log: {short_path(plan.original or '')}", soft_wrap=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from turnlog.api.homes import all_homes
-from turnlog.api.keep.restore import Refused, archive_sessions, unarchive_sessions
+from turnlog.api.keep.restore import Refused, archive_sessions
 from turnlog.cli.hints import hint_of
-from turnlog.cli.options import home_option, json_option, show_json
-from turnlog.cli.terminal.console import console, counted, safe, short_path, size
+from turnlog.cli.options import home_option, json_option, show_json, yes_option
+from turnlog.cli.terminal.console import console, counted, safe, size
 
 
 @click.command(
@@ -16,9 +16,9 @@ from turnlog.cli.terminal.console import console, counted, safe, short_path, siz
     epilog="""\b
 Examples:
   turnlog archive 5f0c                  compress a session, hide it from lists
-  turnlog archive 5f0c 8e2a --remove    also delete the original files
+  turnlog archive 5f0c --remove --yes   also delete the original files
   turnlog sessions --is archived        list archived sessions
-  turnlog unarchive 5f0c                undo
+  turnlog restore 5f0c                  undo
 Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",
 )
 @click.argument("names", metavar="SESSION…", nargs=-1, required=True)
@@ -29,7 +29,10 @@ Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",
     is_flag=True,
     help="Delete the original files after verifying the archive. Always on in a flat store.",
 )
-def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, remove: bool) -> int:
+@yes_option
+def command(
+    names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, remove: bool, yes: bool
+) -> int:
     """Compress sessions and hide them from lists.
 
     Archived sessions still work with show, search, cost and fork; resuming one unarchives it.
@@ -37,7 +40,9 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, re
 
     SESSION is the beginning of a session ID, or "latest".
     """
-    document = archive_sessions(all_homes(homes), names, remove=remove or None, hint_of=hint_of)
+    document = archive_sessions(
+        all_homes(homes), names, remove=(remove and yes) or None, hint_of=hint_of
+    )
     done, refused = document.sessions, document.refused
     if as_json:
         show_json(document)
@@ -55,7 +60,8 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, re
         out.print(f"  {counted(len(done), 'session')}, {files}, {sizes}")
     _show_refused(refused)
     if any(not row.removed for row in done):
-        out.print("[dim]hint: the original files are still in place; --remove deletes them[/]")
+        how = "run again with --yes to delete" if remove else "--remove --yes deletes"
+        out.print(f"[dim]hint: the original files are still in place; {how} them[/]")
     return 1 if refused else 0
 
 
@@ -71,29 +77,16 @@ Exit codes: 0 success, 1 a session was skipped, 2 usage error, 3 failure.""",
 @home_option
 @json_option
 def unarchive_command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool) -> int:
-    """Restore archived sessions to their original location, byte for byte.
+    """Restore archived sessions to their original location, byte for byte: as turnlog restore.
 
     Missing files are restored and verified before an archive is deleted. Existing files are never
     overwritten, and copies in turnlog's own home stay.
 
     SESSION is the beginning of a session ID, or "latest".
     """
-    document = unarchive_sessions(all_homes(homes), names, hint_of=hint_of)
-    if as_json:
-        show_json(document)
-        return 1 if document.refused else 0
-    out = console()
-    for row in document.sessions:
-        name = f"[bold]{safe(row.id[:8])}[/]"
-        if not row.was_archived:
-            out.print(f"[dim]·[/] {name} is not archived")
-        elif row.files:
-            out.print(f"[green]✓[/] {name} unarchived: {counted(row.files, 'file')} restored")
-        else:
-            out.print(f"[green]✓[/] {name} unarchived; its files were in place")
-        out.print(f"  [dim]{short_path(row.path)}[/]", soft_wrap=True)
-    _show_refused(document.refused)
-    return 1 if document.refused else 0
+    from turnlog.cli.safety.restore import restore_named
+
+    return restore_named(names, homes, as_json=as_json)
 
 
 def _show_refused(refused: list[Refused]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import home_option, json_option, show_json
+from turnlog.cli.options import dry_run, home_option, json_option, show_json, yes_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     name="delete",
     epilog="""\b
 Examples:
-  turnlog delete 5f0c                  move a session to the trash
-  turnlog trash restore 5f0c           undo
+  turnlog delete 5f0c                  show what would be deleted
+  turnlog delete 5f0c --yes            move a session to the trash
+  turnlog restore 5f0c                 undo
   turnlog trash                        list the trash
 Running sessions cannot be deleted. Deleting a session twice is not an error.""",
 )
 @click.argument("names", metavar="SESSION...", nargs=-1, required=True)
 @home_option
 @json_option
-def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool) -> int:
+@yes_option
+def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool, yes: bool) -> int:
     """Move sessions to the trash, with subagents, todos, file history and kept copies.
 
     Deleted sessions can be restored for at least 30 days, and until the trash is emptied. Plans and
@@ -42,7 +44,7 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool) ->
     document = DeleteDocument(sessions=[])
     try:
         for name in names:
-            document.sessions.append(delete(found, name))
+            document.sessions.append(delete(found, name, write=yes))
     finally:  # After an error, still report the sessions deleted before it.
         if as_json:
             show_json(document)
@@ -50,6 +52,10 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], *, as_json: bool) ->
             out = console()
             for deletion in document.sessions:
                 _show(out, deletion)
+            pending = [each for each in document.sessions if each.state is None]
+            if pending:
+                them = "it" if len(pending) == 1 else "them"
+                out.print(dry_run(f"move {them} to the trash"))
     return 0
 
 
@@ -65,13 +71,15 @@ def _show(out: Console, deletion: Deletion) -> None:
             return
     else:
         files = f"{counted(deletion.files, 'file')}, {size(deletion.size_bytes)}"
-        out.print(f"[green]✓[/] {name} moved to the trash{title} [dim]({files})[/]", soft_wrap=True)
+        done = "[green]✓[/] {} moved" if deletion.state else "[yellow]•[/] {} would be moved"
+        line = f"{done.format(name)} to the trash{title} [dim]({files})[/]"
+        out.print(line, soft_wrap=True)
     for left in deletion.left:
         path = short_path(left.path)
         out.print(f"  [yellow]•[/] not deleted: {path} [dim]{safe(left.reason)}[/]", soft_wrap=True)
     if deletion.purge_after_at is not None:
         until = day(deletion.purge_after_at)
-        undo = f"turnlog trash restore {safe(deletion.id[:8])}"
+        undo = f"turnlog restore {safe(deletion.id[:8])}"
         out.print(
             f"  [dim]hint: to undo: {undo} (until at least {until})[/]",
             soft_wrap=True,

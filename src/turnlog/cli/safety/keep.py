@@ -1,4 +1,4 @@
-"""``turnlog keep``: copy sessions once, continuously or on a schedule."""
+"""``turnlog keep``: copy sessions once or continuously."""
 
 from __future__ import annotations
 
@@ -23,19 +23,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turnlog.api.homes import Home
-    from turnlog.api.keep.copies import Deed, HomeStatus, Installed, KeepRun, KeepStatus, Step
+    from turnlog.api.keep.copies import HomeStatus, KeepRun, KeepStatus
     from turnlog.errors import LogError
 
 _HOOK_LIMIT_BYTES = 1024 * 1024
 _SHOWN = 5
 _LABEL = 12
-_BY_HOOK = "at the end of each session"
-_SCHEDULES = {
-    "systemd": "every hour, by systemd",
-    "launchd": "every hour, by launchd",
-    "cron": "every hour, by cron",
-    "none": "every hour",
-}
 
 
 @click.command(
@@ -45,10 +38,9 @@ Examples:
   turnlog keep                 copy new and changed files
   turnlog keep status          show what is kept and what is at risk
   turnlog keep --watch         copy files as they change, until Ctrl-C
-  turnlog keep --install       run automatically from now on
-  turnlog keep --uninstall     stop running automatically; copies stay
-Exit codes: 0 success, 1 something could not be kept or set up, or will be
-lost, 2 usage error, 3 failure.""",
+  turnlog hooks install keep   run automatically from now on
+Exit codes: 0 success, 1 something could not be kept, or will be lost, 2 usage
+error, 3 failure.""",
 )
 @click.argument("what", required=False, type=click.Choice(["status"]), metavar="[status]")
 @home_option
@@ -56,17 +48,11 @@ lost, 2 usage error, 3 failure.""",
 @session_option
 @click.option("--watch", is_flag=True, help="Keep copying changes until Ctrl-C.")
 @poll_option
-@click.option(
-    "--install",
-    is_flag=True,
-    help="Set up a Claude Code SessionEnd hook and an hourly run, after confirmation.",
-)
-@click.option("--uninstall", is_flag=True, help="Remove what --install set up.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation of --install and --uninstall.")
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @click.option(
     "--hook",
     is_flag=True,
+    hidden=True,
     help="For the Claude Code hook: keep the session named on stdin, print nothing.",
 )
 def command(what: str | None, homes: tuple[str, ...], **options: Any) -> int:
@@ -81,9 +67,6 @@ def command(what: str | None, homes: tuple[str, ...], **options: Any) -> int:
     as_json = options["as_json"]
     if what == "status":
         return _status(homes, as_json=as_json)
-    if options["install"] or options["uninstall"]:
-        change = _install if options["install"] else _uninstall
-        return change(homes, is_confirmed=options["yes"], as_json=as_json)
     from turnlog.api.homes import all_homes
 
     found = all_homes(homes)
@@ -93,13 +76,12 @@ def command(what: str | None, homes: tuple[str, ...], **options: Any) -> int:
 
 
 def _check_options(what: str | None, options: dict[str, Any]) -> None:
-    modes = [f"--{name}" for name in ("watch", "install", "uninstall", "hook") if options[name]]
+    modes = [f"--{name}" for name in ("watch", "hook") if options[name]]
     modes += [what] if what else []
     if len(modes) > 1:
         raise click.UsageError(f"{' and '.join(modes)} cannot be combined")
     mode = modes[0] if modes else ""
     for name, allowed in (
-        ("yes", ("--install", "--uninstall")),
         ("poll", ("--watch",)),
         ("session", ("",)),
         ("quiet", ("", "--watch")),
@@ -283,109 +265,6 @@ def _keep_from_hook() -> int:
     return 0
 
 
-def _install(homes: tuple[str, ...], *, is_confirmed: bool, as_json: bool) -> int:
-    from turnlog.api.keep.copies import install_steps, passing_place, program
-
-    steps = install_steps(homes)
-    if as_json:
-        return _apply_with_json(steps, is_confirmed=is_confirmed)
-    from turnlog.cli.terminal.console import console, short_path
-
-    out = console()
-    _show_steps(out, steps, "already set up")
-    if cache := passing_place(program()):
-        out.print(f"[yellow]![/] turnlog runs from {short_path(cache)}, a temporary location:")
-        out.print("  [dim]install it permanently first, with pipx or uv tool[/]")
-    return _apply(out, steps, "Set this up?", is_confirmed=is_confirmed, done="Set up.")
-
-
-def _uninstall(homes: tuple[str, ...], *, is_confirmed: bool, as_json: bool) -> int:
-    from turnlog.api.keep.copies import uninstall_steps
-
-    steps = uninstall_steps(homes)
-    if as_json:
-        return _apply_with_json(steps, is_confirmed=is_confirmed)
-    from turnlog.cli.terminal.console import console
-
-    out = console()
-    _show_steps(out, steps, "unchanged")
-    if not steps:
-        out.print("Nothing was set up.")
-        return 0
-    done = "Removed. Kept copies stay."
-    return _apply(out, steps, "Remove this?", is_confirmed=is_confirmed, done=done)
-
-
-def _apply(out: Console, steps: list[Step], question: str, *, is_confirmed: bool, done: str) -> int:
-    from turnlog.api.keep.copies import apply_steps
-
-    is_refused = any(step.state == "refused" for step in steps)
-    if not any(step.deeds for step in steps):
-        if not is_refused:
-            out.print("Nothing to do.")
-        return 1 if is_refused else 0
-    can_ask = sys.stdin.isatty()
-    if not is_confirmed and not (can_ask and click.confirm(question)):
-        click.echo("Nothing was changed.")
-        if not can_ask:
-            click.echo("hint: use --yes to skip the confirmation", err=True)
-        return 1
-    apply_steps(steps)
-    out.print(f"[green]✓[/] {done}")
-    return 1 if is_refused else 0
-
-
-def _apply_with_json(steps: list[Step], *, is_confirmed: bool) -> int:
-    from turnlog.api.keep.copies import apply_steps, install_document
-
-    if is_confirmed:
-        apply_steps(steps)
-    show_json(install_document(steps, done=is_confirmed))
-    is_open = not is_confirmed and any(step.deeds for step in steps)
-    return 1 if is_open or any(step.state == "refused" for step in steps) else 0
-
-
-def _show_steps(out: Console, steps: list[Step], unchanged: str) -> None:
-    from turnlog.cli.terminal.console import safe, short_path
-
-    for step in steps:
-        place = short_path(step.place) if os.sep in step.place else safe(step.place)
-        mark = "[red]✗[/]" if step.state == "refused" else "[bold]•[/]" if step.deeds else "✓"
-        state = "" if step.deeds or step.state == "refused" else f"{unchanged}, "
-        where = "" if step.kind == "none" else f" [dim]({state}{place})[/]"
-        schedule = _SCHEDULES.get(step.kind, _BY_HOOK)
-        title = schedule[0].upper() + schedule[1:]
-        out.print(f"{mark} [bold]{title}[/]{where}", soft_wrap=True)
-        if step.reason:
-            out.print(f"  {safe(step.reason)}", soft_wrap=True)
-        if step.hint:
-            out.print(f"  [dim]hint: {safe(step.hint)}[/]", soft_wrap=True)
-        for deed in step.deeds:
-            _show_change(out, deed)
-        for note in step.notes:
-            out.print(f"  [yellow]{safe(note)}[/]", soft_wrap=True)
-    if steps:
-        out.print()
-
-
-def _show_change(out: Console, change: Deed) -> None:
-    from turnlog.api.keep.copies import Remove, Write
-    from turnlog.cli.terminal.console import safe, short_path
-
-    if isinstance(change, Remove):
-        out.print(f"  delete {short_path(change.path)}", soft_wrap=True)
-        return
-    if isinstance(change, Write):
-        verb = "create" if change.before is None else "change"
-        out.print(f"  {verb} {short_path(change.path)}", soft_wrap=True)
-    else:
-        out.print(f"  run    {safe(change.line)}", soft_wrap=True)
-    for line in change.shown.splitlines():
-        out.print(f"         [cyan]{safe(line)}[/]" if line else "", soft_wrap=True)
-    if isinstance(change, Write) and change.copy_to is not None:
-        out.print(f"  backup {short_path(change.copy_to)}", soft_wrap=True)
-
-
 def _status(homes: tuple[str, ...], *, as_json: bool) -> int:
     """Print what is kept; return 1 if something is lost, or will be."""
     from turnlog.api.keep.copies import keep_status
@@ -498,22 +377,9 @@ def _cleanup_lines(status: KeepStatus) -> list[str]:
 
 
 def _installed_lines(status: KeepStatus) -> list[str]:
-    lines = [_installed_line(installed) for installed in status.installed]
+    from turnlog.cli.agents.hooks import place_line
+
+    lines = [place_line(installed) for installed in status.installed]
     if any(installed.state in ("missing", "outdated") for installed in status.installed):
-        lines.append("[dim]hint: turnlog keep --install sets it up[/]")
+        lines.append("[dim]hint: turnlog hooks install keep sets it up[/]")
     return lines
-
-
-def _installed_line(installed: Installed) -> str:
-    from turnlog.cli.terminal.console import safe, short_path
-
-    schedule, place = _SCHEDULES.get(installed.kind, _BY_HOOK), installed.place
-    place = short_path(place) if place.startswith("/") else safe(place)
-    notes = "".join(f" [yellow]({safe(note)})[/]" for note in installed.notes)
-    if installed.state == "installed":
-        return f"[green]✓[/] {schedule} [dim]({place})[/]{notes}"
-    if installed.state == "outdated":
-        return f"[yellow]![/] {schedule}, but with another command [dim]({place})[/]{notes}"
-    reason = "" if installed.state == "missing" else f": {safe(installed.reason)}"
-    where = "" if installed.kind == "none" else f" [dim]({place})[/]"
-    return f"[dim]✗[/] not {schedule}{reason}{where}{notes}"

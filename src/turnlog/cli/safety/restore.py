@@ -1,4 +1,4 @@
-"""``turnlog restore``: restore sessions from kept copies."""
+"""``turnlog restore``: restore sessions from kept copies, archives and the trash."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
-_MARKS = {"restorable": "[yellow]↺[/]", "kept": "[green]✓[/]"}
+_KEPT = {"restorable", "kept"}
+_SOURCES = {"copies": "kept copy", "archive": "archive", "trash": "trash"}
 _MISSING = "[red]✗[/]"
 _SHOWN = 20
 _SHOWN_FILES = 5
@@ -42,144 +44,162 @@ _SHOWN_FILES = 5
     name="restore",
     epilog="""\b
 Examples:
-  turnlog restore --list               list the sessions that can be restored
-  turnlog restore 5f0c                 restore a session, for Claude to resume
-  turnlog restore 5f0c --project .     restore it into this directory
-  turnlog restore --all                restore everything that was deleted
-  turnlog restore --since 30d --to ~/spare/.claude
-  turnlog restore --from ~/old/app --project ~/new/app
-  turnlog restore 5f0c --list          list its generations and files
+  turnlog restore                  list what can be restored, and from where
+  turnlog restore 5f0c             restore a session, for Claude to resume
+  turnlog restore 5f0c --for .     restore it into this directory
+  turnlog restore --all            restore all kept sessions that are missing
+  turnlog restore --all --project ~/old/app --for ~/new/app
+  turnlog restore --all --since 30d --to ~/spare/.claude
+  turnlog restore --session 5f0c   list its generations and files
   turnlog restore 5f0c --generation 1 --to ~/then
-  turnlog restore 5f0c --replace       replace a log that lost records
+  turnlog restore 5f0c --force     replace a log that lost records
 Exit codes: 0 success, 1 nothing found or not everything restored,
 2 usage error, 3 failure.""",
 )
 @click.argument("names", nargs=-1, metavar="[SESSION]...")
 @options.report_options
 @click.option("--all", "everything", is_flag=True, help="Restore everything that was kept.")
-@click.option("--from", "worked_in", metavar="DIR", help="Sessions that worked in DIR or below it.")
-@options.since_option
-@options.until_option
-@click.option(
-    "--project",
-    metavar="DIR",
-    help="Move the sessions to DIR: changes their directory under projects/ and the working "
-    "directory in their records.",
-)
-@click.option("--to", metavar="HOME", help="Restore into this home.  [default: the original]")
+@options.session_option
+@options.period_options
+@options.for_option
+@options.to_option("the original")
 @click.option(
     "--generation",
     type=click.IntRange(min=1),
-    help="Restore the log as it was before a rewrite; --list shows the generations.",
+    metavar="N",
+    help="Restore the log as it was before a rewrite; --session lists the generations.",
 )
-@click.option("--only", metavar="NAME", help="Restore one file, named as by --list SESSION.")
-@click.option(
-    "--replace",
-    is_flag=True,
-    help="Replace logs that have fewer records than their kept copy; the old log is renamed.",
-)
-@click.option("--partial", is_flag=True, help="Skip unreadable copies instead of failing.")
-@click.option("--list", "is_list", is_flag=True, help="List what can be restored.")
+@click.option("--only", metavar="NAME", help="Restore one file, named as by --session.")
+@options.force_option
 def command(
     names: tuple[str, ...],
     homes: tuple[str, ...],
     *,
     as_json: bool,
     as_csv: bool,
-    is_list: bool,
     everything: bool,
-    worked_in: str | None,
+    session: str | None,
+    project: str | None,
     since: datetime | None,
     until: datetime | None,
     **how: Any,
 ) -> int:
-    """Restore kept sessions to where their agent finds them.
+    """Restore sessions from kept copies, archives or the trash.
 
-    SESSION is the beginning of a session ID, or "latest". Existing files that differ are never
-    overwritten: the session is then not restored at all. Archived sessions can be restored, too.
-    --since and --until select by the latest record.
+    SESSION is the beginning of a session ID, or "latest" for the last one that is missing. Without
+    it, what can be restored is listed. Existing files that differ are never overwritten: the
+    session is then not restored at all. Unreadable copies are skipped and reported. --since and
+    --until select by the latest record.
 
-    With --replace, a log that lacks records of its kept copy is renamed to NAME.replaced-TIME and
+    With --force, a log that lacks records of its kept copy is renamed to NAME.replaced-TIME and
     the copy takes its place. Records that were appended after the loss are added to it.
     """
-    is_narrowed = any(each is not None for each in (worked_in, since, until))
-    _check_options(names, everything=everything, is_narrowed=is_narrowed, is_list=is_list, **how)
-    if as_csv and not is_list:
-        raise UsageError("--csv only works with --list", hint="use --json")
-    selection = restore.find_kept(names, homes, worked_in=worked_in, since=since, until=until)
-    if is_list:
-        return _list(selection, as_json=as_json, as_csv=as_csv)
-    size_bytes = sum(session.size_bytes for session in selection.sessions)
-    with progress("restoring", 2 * size_bytes) as advance:
-        document = restore.restore_kept(
-            selection,
-            restore.RestoreOptions(**how),
-            everything=everything,
-            advance=advance,
-            hint_of=hint_of,
+    is_narrowed = any(each is not None for each in (project, since, until))
+    _check_options(names, session, everything=everything, is_narrowed=is_narrowed, **how)
+    if not names and not everything:
+        if session is not None:
+            document = restore.list_parts(restore.find_named((session,), homes))
+        else:
+            document = restore.list_restorable(homes, project=project, since=since, until=until)
+        rows = document.sessions
+        if not show_data(document, restore.RestorableRow, rows, as_json=as_json, as_csv=as_csv):
+            _show_list(rows, with_parts=session is not None, is_narrowed=is_narrowed)
+        return 0 if rows else 1
+    if as_csv:
+        raise UsageError("--csv only works with the list", hint="use --json")
+    if names:
+        selection = restore.find_named(names, homes)
+    else:
+        selection = restore.find_kept(homes, project=project, since=since, until=until)
+    is_rest_wanted = everything and not is_narrowed
+    return _restore(selection, everything=is_rest_wanted, as_json=as_json, **how)
+
+
+def restore_named(names: Sequence[str], homes: Sequence[str], *, as_json: bool) -> int:
+    """Restore sessions from wherever they are, print the result and return the exit code."""
+    return _restore(restore.find_named(names, homes), as_json=as_json)
+
+
+def _restore(
+    selection: restore.RestoreSelection,
+    *,
+    as_json: bool,
+    everything: bool = False,
+    to: str | None = None,
+    target: str | None = None,
+    force: bool = False,
+    generation: int | None = None,
+    only: str | None = None,
+) -> int:
+    wanted = restore.RestoreOptions(
+        to=to, project=target, generation=generation, only=only, partial=True, replace=force
+    )
+    with progress("restoring", 2 * selection.size_bytes) as advance:
+        document = restore.restore_sessions(
+            selection, wanted, everything=everything, advance=advance, hint_of=hint_of
         )
     if as_json:
         options.show_json(document)
     else:
-        _show(document, how["to"])
+        _show(document, to)
     files = [file for row in document.restored for file in row.files] + document.others
     is_partial = any(
         file.outcome in {restore.RestoreOutcome.LEFT, restore.RestoreOutcome.BROKEN}
         or file.detail is not None
         for file in files
     )
-    is_done = bool(document.restored or document.others) and not document.refused
+    is_done = document.restored or document.unarchived or document.undeleted or document.others
     is_lacking = any(row.lacking for row in document.restored)
-    return 0 if is_done and not is_partial and not is_lacking else 1
+    return 0 if is_done and not document.refused and not is_partial and not is_lacking else 1
 
 
 def _check_options(
     names: tuple[str, ...],
+    session: str | None,
     *,
     everything: bool,
     is_narrowed: bool,
-    is_list: bool,
-    generation: int | None,
-    only: str | None,
-    project: str | None,
-    replace: bool,
-    **_how: Any,
+    **how: Any,
 ) -> None:
-    if names and (everything or is_narrowed):
+    if names and (everything or is_narrowed or session):
         raise UsageError(
-            "SESSION cannot be combined with --all, --from, --since or --until",
+            "SESSION cannot be combined with --all, --session, --project, --since or --until",
             hint="name sessions or use options, not both",
         )
-    if everything and is_narrowed:
+    if session and (everything or is_narrowed):
         raise UsageError(
-            "--all cannot be combined with --from, --since or --until", hint="drop --all"
+            "--session only lists one session", hint=f"to restore it: turnlog restore {session}"
         )
-    if not (names or everything or is_narrowed or is_list):
+    given = [name for name, value in how.items() if value]
+    if given and not (names or everything):
         raise UsageError(
-            "no session given", hint="name a session or use --all; --list shows what is kept"
+            "no session given", hint="name a session, or use --all; turnlog restore lists them"
         )
-    if replace and project is not None:
-        raise UsageError("--replace and --project cannot be combined", hint="drop one of them")
-    if (generation is not None or only is not None) and len(names) != 1 and not is_list:
+    if how["force"] and how["target"] is not None:
+        raise UsageError("--force and --for cannot be combined", hint="leave out one of them")
+    if (how["generation"] is not None or how["only"] is not None) and len(names) != 1:
         raise UsageError(
             "--generation and --only need exactly one session", hint="name the session"
         )
 
 
-def _list(selection: restore.KeptSelection, *, as_json: bool, as_csv: bool) -> int:
-    document = restore.list_restorable(selection)
-    if not show_data(
-        document, restore.RestorableRow, document.sessions, as_json=as_json, as_csv=as_csv
-    ):
-        _show_list(document.sessions, with_parts=bool(selection.names))
-    return 0 if document.sessions else 1
-
-
 def _show(document: restore.RestoreDocument, to: str | None) -> None:
     out = console()
-    if not (document.restored or document.refused or document.others):
+    kept = [*document.restored, *document.refused, *document.others]
+    if not (kept or document.unarchived or document.undeleted):
         out.print("No kept session matches.")
-        out.print("[dim]hint: turnlog restore --list lists kept sessions[/]")
+        out.print("[dim]hint: turnlog restore lists what can be restored[/]")
+        return
+    for unarchived in document.unarchived:
+        what = f"{counted(unarchived.files, 'file')} restored"
+        what = f": {what}" if unarchived.files else "; its files were in place"
+        out.print(f"[green]✓[/] [bold]{safe(unarchived.id)}[/] unarchived{what}")
+        out.print(f"    [dim]{short_path(unarchived.path)}[/]", soft_wrap=True)
+    for row in document.undeleted:
+        what = f"restored from the trash: {counted(row.files, 'file')}, {size(row.size_bytes)}"
+        out.print(f"[green]✓[/] [bold]{safe(row.session)}[/] {what}")
+        out.print(f"    [dim]{short_path(row.home)}[/]", soft_wrap=True)
+    if not kept:
         return
     is_single = len(document.restored) + len(document.refused) == 1
     changed = [
@@ -188,8 +208,8 @@ def _show(document: restore.RestoreDocument, to: str | None) -> None:
         if is_single or row.written or row.lacking or _is_broken(row)
     ]
     times = Counter(row.session for row in document.restored)
-    for row in changed[:_SHOWN]:
-        _show_session(out, row, with_path=times[row.session] > 1)
+    for restored in changed[:_SHOWN]:
+        _show_session(out, restored, with_path=times[restored.session] > 1)
     if len(changed) > _SHOWN:
         out.print(f"  [dim]… and {len(changed) - _SHOWN:,} more[/]")
     for refused in document.refused[:_SHOWN]:
@@ -206,7 +226,7 @@ def _show(document: restore.RestoreDocument, to: str | None) -> None:
 
 def show_lacking(out: Console, records: int, session: str, homes: Sequence[str] = ()) -> None:
     """Print that a log has fewer records than its kept copy, and how to restore them."""
-    line = shlex.join(["turnlog", "restore", session, "--replace", *options.home_arguments(homes)])
+    line = shlex.join(["turnlog", "restore", session, "--force", *options.home_arguments(homes)])
     out.print(f"  [red]✗[/] has less than was kept: {counted(records, 'record')} missing")
     out.print(f"    [dim]hint: to restore the copy: {safe(line)}[/]", soft_wrap=True)
 
@@ -286,52 +306,58 @@ def _show_resume_command(out: Console, row: restore.Restored, to: str | None) ->
         return
     if not os.path.isdir(project):
         out.print(f"    its project directory does not exist: {short_path(project)}")
-        out.print("    [dim]hint: --project DIR restores it into another directory[/]")
+        out.print("    [dim]hint: --for DIR restores it into another directory[/]")
         return
     line = f"cd {shlex.quote(project)} && {command}"
     out.print(f"    to resume: [bold]{safe(line)}[/]", soft_wrap=True)
 
 
-def _show_list(rows: list[restore.RestorableRow], *, with_parts: bool) -> None:
+def _show_list(rows: list[restore.RestorableRow], *, with_parts: bool, is_narrowed: bool) -> None:
     out = console()
     if not rows:
-        out.print("No kept copies yet.")
+        out.print("Nothing to restore matches." if is_narrowed else "Nothing to restore.")
         out.print("[dim]hint: turnlog keep copies all sessions[/]")
         return
     if with_parts:
         for row in rows:
             _show_parts(out, row)
         return
+    # What is in place comes last, and needs no line of its own.
+    missing = [row for row in rows if row.is_missing]
+    broken = sum(row.source == "copies" and row.keeping not in _KEPT for row in rows)
+    if missing:
+        out.print(_table(missing, out.width))
+    if in_place := len(rows) - len(missing):
+        out.print(f"[green]✓[/] {counted(in_place, 'kept session')} in place")
+    if broken:
+        copies = counted(broken, "session without its copy", "sessions without their copies")
+        out.print(f"{_MISSING} {copies}: turnlog verify shows details")
+    if missing:
+        out.print("[dim]hint: turnlog restore SESSION restores a session[/]")
+
+
+def _table(rows: list[restore.RestorableRow], width: int) -> Table:
     now = datetime.now(UTC)
-    widths = {"session": 8, "": 1, "active": 10, "size": 9}
-    table = fixed_table(widths, "title", out.width, right=("active", "size"), least=20)
+    widths = {"session": 8, "from": 9, "active": 10, "size": 9}
+    table = fixed_table(widths, "title", width, right=("active", "size"), least=20)
     for row in rows:
         more = f" [dim]{len(row.generations)} generations[/]" if len(row.generations) > 1 else ""
+        is_broken = row.source == "copies" and row.keeping not in _KEPT
         table.add_row(
             f"[bold]{safe(row.id[:8])}[/]",
-            _MARKS.get(row.keeping, _MISSING),
+            _MISSING if is_broken else _SOURCES[row.source],
             age(now, row.last_active_at),
             size(row.size_bytes),
             titled(row.title or row.project) + more,
         )
-    out.print(table)
-    gone = sum(row.keeping == "restorable" for row in rows)
-    missing = sum(row.keeping not in _MARKS for row in rows)
-    deleted = f"[yellow]↺[/] {gone:,}" if gone else "0"
-    out.print(
-        f"[dim]{counted(len(rows) - missing, 'session')} kept, {deleted} deleted at the source[/]"
-    )
-    if missing:
-        copies = counted(missing, "session without its copy", "sessions without their copies")
-        out.print(f"{_MISSING} {copies}: turnlog verify shows details")
-    out.print("[dim]hint: turnlog restore SESSION restores a session[/]")
+    return table
 
 
 def _show_parts(out: Console, row: restore.RestorableRow) -> None:
     out.print(f"[bold]{safe(row.id)}[/] {safe(row.title or '')}")
     out.print(f"  project {short_path(row.project or 'unknown')}")
     state = "deleted from" if row.keeping in {"restorable", "gone"} else "also in"
-    lost = "" if row.keeping in _MARKS else f"; {_MISSING} the copy of its log is missing"
+    lost = "" if row.keeping in _KEPT else f"; {_MISSING} the copy of its log is missing"
     out.print(f"  {state} {short_path(row.home)}{lost}")
     for generation in row.generations:
         kept = f"kept {when(generation.kept_at)}" if generation.kept_at else "kept"

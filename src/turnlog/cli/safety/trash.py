@@ -24,9 +24,9 @@ Action = Literal["list", "restore", "empty"]
     epilog="""\b
 Examples:
   turnlog trash                     list deleted sessions
-  turnlog trash restore 5f0c        restore a session to its original location
+  turnlog trash restore 5f0c        restore a session, as turnlog restore does
   turnlog trash empty               show what would be deleted permanently
-  turnlog trash empty --write       delete it
+  turnlog trash empty --yes       delete it
 Exit codes: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
 )
 @click.argument(
@@ -47,7 +47,7 @@ Exit codes: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
 @click.option(
     "--all", "is_all", is_flag=True, help="With empty: include sessions in the grace period."
 )
-@options.write_option
+@options.yes_option
 def command(
     action: Action,
     name: str | None,
@@ -58,7 +58,7 @@ def command(
     since: datetime | None,
     until: datetime | None,
     is_all: bool,
-    write: bool,
+    yes: bool,
 ) -> int:
     """List deleted sessions, restore them, or delete them permanently.
 
@@ -69,16 +69,20 @@ def command(
     """
     from turnlog.api.keep.trash import TrashRow, find_trashed
 
-    _check_options(action, name, as_csv=as_csv, is_all=is_all, write=write)
+    _check_options(action, name, as_csv=as_csv, is_all=is_all, yes=yes)
     selection = find_trashed(homes, name=name, since=since, until=until)
     nothing = ""
     if not selection.entries:
         is_filtered = bool(homes or since or until)
         nothing = "Nothing in the trash matches." if is_filtered else "The trash is empty."
     if action == "restore":
-        document = selection.restore()
-    elif action == "empty":
-        document = selection.empty(everything=is_all, write=write)
+        from turnlog.cli.safety.restore import restore_named
+
+        # The latest is the one that was deleted last; the trash has it first.
+        chosen = selection.entries[0].name if name == "latest" else str(name)
+        return restore_named((chosen,), homes, as_json=as_json)
+    if action == "empty":
+        document = selection.empty(everything=is_all, write=yes)
     else:
         document = selection.document()
     if not show_data(document, TrashRow, document.entries, as_json=as_json, as_csv=as_csv):
@@ -87,14 +91,14 @@ def command(
 
 
 def _check_options(
-    action: Action, name: str | None, *, as_csv: bool, is_all: bool, write: bool
+    action: Action, name: str | None, *, as_csv: bool, is_all: bool, yes: bool
 ) -> None:
     if action == "restore" and name is None:
         raise click.UsageError("restore needs a session: turnlog trash restore SESSION")
     if action == "restore" and as_csv:
         raise click.UsageError("restore does not support --csv; use --json")
-    if action != "empty" and (is_all or write):
-        raise click.UsageError("--all and --write only work with: turnlog trash empty")
+    if action != "empty" and (is_all or yes):
+        raise click.UsageError("--all and --yes only work with: turnlog trash empty")
 
 
 def _show(document: TrashDocument, action: Action, nothing: str) -> None:
@@ -104,11 +108,7 @@ def _show(document: TrashDocument, action: Action, nothing: str) -> None:
     out = console()
     rows = document.entries
     total = f"{counted(len(rows), 'entry', 'entries')}, {size(sum(row.size_bytes for row in rows))}"
-    if action == "restore":
-        for row in rows:
-            where = f"restored to {short_path(row.home)}: {counted(row.files, 'file')}"
-            out.print(f"[green]✓[/] [bold]{safe(row.session[:8])}[/] {where}")
-    elif nothing:
+    if nothing:
         out.print(nothing)
     elif not rows:
         out.print("Nothing to delete: every session is still in its grace period.")
@@ -120,9 +120,9 @@ def _show(document: TrashDocument, action: Action, nothing: str) -> None:
         out.print(_table(rows, out.width))
         if action == "empty":
             out.print(f"{total}, would be deleted permanently.")
-            out.print("[dim]hint: nothing was changed; --write deletes them[/]")
+            out.print(options.dry_run("delete them"))
         else:
-            out.print("[dim]hint: turnlog trash restore SESSION restores a session[/]")
+            out.print("[dim]hint: turnlog restore SESSION restores a session[/]")
     for problem in document.problems:
         path, reason = short_path(problem.path), safe(problem.reason)
         out.print(f"[yellow]•[/] skipped: {path} [dim]{reason}[/]", soft_wrap=True)

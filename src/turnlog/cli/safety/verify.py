@@ -38,7 +38,7 @@ _SHOWN_RANGES = 3
 _HINTS = {
     VerifyProblem.MISSING: "if the source file still exists, turnlog keep makes a new copy",
     VerifyProblem.ALTERED: "if the source file is intact, move the copy away and run turnlog keep;"
-    " otherwise turnlog restore --partial restores the readable part",
+    " otherwise turnlog restore restores the readable part",
     VerifyProblem.STALE: "turnlog keep makes a new copy; this one stays as an earlier generation",
     VerifyProblem.EXTRA: "turnlog keep adopts copies that belong to a file",
 }

@@ -28,7 +28,7 @@ PAGED: Final = frozenset({
     None,  # The overview.
     "sessions", "projects", "search", "query", "errors", "sql", "show", "info", "files", "todos",
     "plans", "prompts", "cost", "insights", "prices", "secrets", "doctor", "verify", "check",
-    "trash", "retain", "restore", "compact",
+    "trash", "prune", "restore", "compact",
 })  # fmt: skip
 """Commands with output to read; others ask questions, keep running, or print a line."""
 

@@ -192,6 +192,18 @@ class ClaudeCode(LogPerSession):
 
         return settings_entries(home) if _has_settings(home) else iter(())
 
+    def status_line_step(
+        self, home: Home, program: Sequence[str], environ: Mapping[str, str]
+    ) -> Step | None:
+        from turnlog.formats.claude_code.status_line import status_line_step
+
+        return status_line_step(home, program, environ) if _has_settings(home) else None
+
+    def remove_status_line_step(self, home: Home) -> Step | None:
+        from turnlog.formats.claude_code.status_line import remove_status_line_step
+
+        return remove_status_line_step(home) if _has_settings(home) else None
+
     def ended_session(self, data: bytes) -> tuple[str, Home | None] | None:
         from turnlog.formats.claude_code.hooks import ended_session
 

@@ -32,7 +32,7 @@ from turnlog.formats.claude_code.settings_text import (
     root,
     take,
 )
-from turnlog.formats.settings_changes import Deed, Remove, Step, Write, content
+from turnlog.formats.settings_changes import Deed, Kind, Remove, State, Step, Write, content
 from turnlog.storage.atomic_files import Unreadable
 
 EVENT: Final = "SessionEnd"
@@ -48,24 +48,29 @@ _TAIL: Final = ["keep", "--hook", "||", "true"]
 
 def hook_command(program: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return the hook's command line. It cannot fail, even after turnlog is uninstalled."""
+    return " ".join([assigned(program, environ), *_TAIL])
+
+
+def assigned(words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return *words* as a shell command line with the variables of *environ* before it."""
     assignments = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
-    return " ".join([*assignments, shlex.join(program), *_TAIL])
+    return " ".join([*assignments, shlex.join(words)])
 
 
 def hook_step(home: Home, command: str) -> Step:
     """Return the step that runs *command* whenever a session of *home* ends."""
     path = home.path / FILE_NAME
     try:
-        before, text = _read(path)
+        before, text = read_settings(path)
         commands = hooks_in(text)
         after = with_hook(text, command)
     except UsageError as error:
-        return _refused(path, command, error)
+        return refused_step("claude", path, command, error)
     notes = _notes(text)
     if after == text:
-        return _step(path, "installed", command, notes=notes)
-    if reason := _is_locked(path):
-        return _refused(path, command, reason)
+        return settings_step("claude", path, "installed", command, notes=notes)
+    if reason := locked_reason(path):
+        return refused_step("claude", path, command, reason)
     shown = f"hooks.{EVENT}: {_quoted(command)}, at most {TIMEOUT_SECONDS} s"
     if commands:
         shown = f"hooks.{EVENT}: {_quoted(command)}, instead of {_quoted(commands[0])}"
@@ -76,21 +81,23 @@ def hook_step(home: Home, command: str) -> Step:
         shown=shown,
         copy_to=None if before is None or commands else home.path / COPY_NAME,
     )
-    return _step(path, "outdated" if commands else "missing", command, (write,), notes)
+    return settings_step(
+        "claude", path, "outdated" if commands else "missing", command, deeds=(write,), notes=notes
+    )
 
 
 def unhook_step(home: Home) -> Step:
     """Return the step that removes our hook from the settings of *home*."""
     path, kept = home.path / FILE_NAME, home.path / COPY_NAME
     try:
-        before, text = _read(path)
+        before, text = read_settings(path)
         commands = hooks_in(text)
     except UsageError as error:
-        return _refused(path, "", error)
+        return refused_step("claude", path, "", error)
     if before is None or not commands:
-        return _step(path, "missing", "")
-    if reason := _is_locked(path):
-        return _refused(path, commands[0], reason)
+        return settings_step("claude", path, "missing", "")
+    if reason := locked_reason(path):
+        return refused_step("claude", path, commands[0], reason)
     copy = content(kept)
     copy = copy if isinstance(copy, bytes) else None
     deeds: list[Deed] = []
@@ -102,7 +109,7 @@ def unhook_step(home: Home) -> Step:
         deeds.append(Write(path=path, before=before, data=old.encode(), shown=shown))
     if copy is not None and old is not None and copy == old.encode():
         deeds.append(Remove(path=kept, before=copy))
-    return _step(path, "installed", commands[0], tuple(deeds))
+    return settings_step("claude", path, "installed", commands[0], deeds=tuple(deeds))
 
 
 def hooks_in(text: str) -> list[str]:
@@ -117,7 +124,7 @@ def with_hook(text: str, command: str) -> str:
     ours = list(_ours(text))
     for _, _, handler, there in reversed(ours):  # From the end, so that positions stay valid.
         if there != command:
-            text = replace(text, _member(text, handler.value, "command"), command)
+            text = replace(text, member_named(text, handler.value, "command"), command)
     if ours:
         return text
     group = {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}]}
@@ -134,14 +141,14 @@ def without_hook(text: str) -> str:
     """Return the settings without our hook, and without containers left empty by it."""
     while found := next(_ours(text), None):
         groups, group, handler, _ = found
-        handlers = _member(text, group.value, "hooks")
+        handlers = member_named(text, group.value, "hooks")
         if len(parts(text, handlers.value)) > 1:
             text = take(text, handlers.value, handler)
             continue
         if len(parts(text, groups.value)) > 1:
             text = take(text, groups.value, group)
             continue
-        events = _member(text, root(text), "hooks")
+        events = member_named(text, root(text), "hooks")
         if len(parts(text, events.value)) > 1:
             text = take(text, events.value, groups)
         else:
@@ -178,17 +185,20 @@ def _ours(text: str) -> Iterator[tuple[JsonMember, JsonMember, JsonMember, str]]
 
 def _is_our(command: str) -> bool:
     """Return whether a command line was written by this or an older turnlog."""
+    return turnlog_words(command) in (_TAIL, _TAIL[:2])
+
+
+def turnlog_words(command: str) -> list[str]:
+    """Return what a command line passes to turnlog; nothing if it starts another program."""
     try:
         words = shlex.split(command)
     except ValueError:
-        return False
+        return []
     while words and _ASSIGNMENT.match(words[0]):
         del words[0]
-    program = words[: words.index("keep")] if "keep" in words else []
-    if words[len(program) :] not in (_TAIL, _TAIL[:2]):
-        return False
-    name = os.path.basename(program[0]) if program else ""
-    return program[1:] == ["-m", "turnlog.cli"] or (len(program) == 1 and name == "turnlog")
+    if words[1:3] == ["-m", "turnlog.cli"]:
+        return words[3:]
+    return words[1:] if words and os.path.basename(words[0]) == "turnlog" else []
 
 
 def _only(text: str, start: int, key: str, opening: str, where: str = "") -> JsonMember | None:
@@ -204,11 +214,12 @@ def _only(text: str, start: int, key: str, opening: str, where: str = "") -> Jso
     return found[0]
 
 
-def _member(text: str, start: int, key: str) -> JsonMember:
+def member_named(text: str, start: int, key: str) -> JsonMember:
+    """Return the member *key* of the object at *start*, which has one."""
     return next(part for part in parts(text, start) if part.key == key)
 
 
-def _read(path: Path) -> tuple[bytes | None, str]:
+def read_settings(path: Path) -> tuple[bytes | None, str]:
     """Read the settings: as bytes, and as text that is known to be a JSON object."""
     found = content(path)
     if found is None:
@@ -244,7 +255,7 @@ def _as_it_was(text: str, copy: bytes | None, command: str) -> str | None:
     return without_hook(text)
 
 
-def _is_locked(path: Path) -> UsageError | None:
+def locked_reason(path: Path) -> UsageError | None:
     """Return a reason if the settings are read-only: another tool may own them."""
     real = os.path.realpath(path)
     place = real if os.path.exists(real) else os.path.dirname(real)
@@ -268,9 +279,10 @@ def _odd(message: str) -> UsageError:
     )
 
 
-def _refused(path: Path, command: str, error: UsageError) -> Step:
+def refused_step(kind: Kind, path: Path, command: str, error: UsageError) -> Step:
+    """Return a step for settings that cannot be read or changed."""
     return Step(
-        kind="claude",
+        kind=kind,
         place=str(path),
         state="refused",
         command=command,
@@ -279,16 +291,17 @@ def _refused(path: Path, command: str, error: UsageError) -> Step:
     )
 
 
-def _step(
+def settings_step(
+    kind: Kind,
     path: Path,
-    state: Any,
+    state: State,
     command: str,
+    *,
     deeds: tuple[Deed, ...] = (),
     notes: tuple[str, ...] = (),
 ) -> Step:
-    return Step(
-        kind="claude", place=str(path), state=state, command=command, deeds=deeds, notes=notes
-    )
+    """Return a step for the settings at *path*."""
+    return Step(kind=kind, place=str(path), state=state, command=command, deeds=deeds, notes=notes)
 
 
 def _quoted(command: str) -> str:

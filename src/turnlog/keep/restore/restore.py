@@ -309,7 +309,7 @@ def _of_generation(copies: list[Copy], generation: int | None, session: Restorab
     there = ", ".join(str(number) for number in sorted({each.generation for each in copies}))
     raise NotFound(
         f"session {session.id} has no generation {generation} of that",
-        hint=f"there are: {there}; turnlog restore --list {session.id} shows more",
+        hint=f"there are: {there}; turnlog restore --session {session.id} shows more",
     )
 
 

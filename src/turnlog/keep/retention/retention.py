@@ -54,8 +54,8 @@ Archive = Callable[[Iterable[Home]], object]
 """Keeps a copy of everything in some homes."""
 
 
-class RetentionReport(Struct, kw_only=True):
-    """What `turnlog retain --json` prints: what is or was deleted, what stays and why."""
+class PruneReport(Struct, kw_only=True):
+    """What `turnlog prune --json` prints: what is or was deleted, what stays and why."""
 
     is_on: bool
     """Whether sessions expire at all."""
@@ -71,7 +71,7 @@ class RetentionReport(Struct, kw_only=True):
     problems: list[Problem] = []
 
 
-def retain(
+def prune(
     homes: Iterable[Home],
     policy: Policy | None,
     *,
@@ -82,7 +82,7 @@ def retain(
     elsewhere: Iterable[Home] = (),
     own: Path | None = None,
     archive: Archive = keep,
-) -> RetentionReport:
+) -> PruneReport:
     """Return what has expired in *homes* by *policy*; with *write*, move it to the trash.
 
     Unless the policy is enabled, sessions stay whatever their age. *project* limits it to sessions
@@ -103,7 +103,7 @@ def retain(
     return run.report
 
 
-def retain_configured(
+def prune_configured(
     homes: Iterable[Home],
     *,
     days: int | None = None,
@@ -114,8 +114,8 @@ def retain_configured(
     now: datetime | None = None,
     elsewhere: Iterable[Home] = (),
     own: Path | None = None,
-) -> RetentionReport:
-    """Run `retain` with the policy of config.toml.
+) -> PruneReport:
+    """Run `prune` with the policy of config.toml.
 
     *days* enable retention and replace its ``days``; tables of projects still apply. Raises
     UsageError, and deletes nothing, if a setting is invalid.
@@ -140,7 +140,7 @@ def retain_configured(
         policy = structs.replace(policy, enabled=True, days=days)
     if archive_first:
         policy = structs.replace(policy, archive_first=True, with_kept=False)
-    return retain(
+    return prune(
         homes,
         policy,
         now=now or datetime.now(UTC),
@@ -163,7 +163,7 @@ class _Run:
         own: Path,
         elsewhere: tuple[Home, ...],
     ) -> None:
-        self.report = RetentionReport(is_on=False, written=False)
+        self.report = PruneReport(is_on=False, written=False)
         self._homes = homes
         self._elsewhere = elsewhere
         self._trash = Trash(own)

@@ -59,7 +59,8 @@ class Deletion(Struct, kw_only=True):
     """The result of deleting a session."""
 
     id: str
-    state: State = State.DELETED
+    state: State | None = State.DELETED
+    """Null after a dry run: then the files are those that would be moved."""
     title: str | None = None
     was_deleted: bool = False
     """It had been deleted before; nothing, or only the rest, was done now."""
@@ -84,6 +85,8 @@ class DeletionTerms(NamedTuple):
     """Sessions deleted with it, since they share its logs."""
     if_unchanged: bool = False
     """Whether to delete nothing if a file was written to since it was listed."""
+    write: bool = True
+    """False for a dry run."""
 
 
 def delete_session(
@@ -98,15 +101,11 @@ def delete_session(
         logs = find_any_session(homes, text, problems=problems)
     # Another session may match, or be later, in a place that could not be read.
     refuse_unreadable(problems)
+    terms = terms or DeletionTerms(ASKED, datetime.now(UTC))
     if not logs:
-        return _deleted_before(trash, homes, text)
-    return delete_found(
-        logs[0].session_id or "",
-        logs,
-        [SessionFileIndex(home) for home in homes],
-        trash,
-        terms or DeletionTerms(ASKED, datetime.now(UTC)),
-    )
+        return _deleted_before(trash, homes, text, write=terms.write)
+    belongings = [SessionFileIndex(home) for home in homes]
+    return delete_found(logs[0].session_id or "", logs, belongings, trash, terms)
 
 
 def delete_found(
@@ -124,7 +123,7 @@ def delete_found(
     refuse_if_running(session_id, logs, [each.home for each in belongings])
     refuse_if_shared(session_id, logs, terms.others)
     _refuse_if_linked(session_id, logs)
-    deletion = Deletion(id=session_id)
+    deletion = Deletion(id=session_id, state=State.DELETED if terms.write else None)
     for each in belongings:
         left = each.left_alone(session_id)
         deletion.left += [LeftAlone(str(one.path), one.reason) for one in left]
@@ -132,6 +131,11 @@ def delete_found(
     with contextlib.suppress(TurnlogError, OSError):  # The title is only for display.
         deletion.title = title_of(session_id, [log for log in logs if log.kind != "subagent"])
     for each in belongings:
+        if not terms.write:
+            files = files_to_delete(each, session_id, logs, with_kept=terms.with_kept)
+            deletion.files += len(files)
+            deletion.size_bytes += sum(file.size_bytes for file in files)
+            continue
         with interruption_message(each.home.path, "delete"):
             gone = _delete_in(each, logs, deletion, trash, terms)
             _take_apart(each, session_id, gone)
@@ -340,7 +344,7 @@ def _take_apart(belongings: SessionFileIndex, session_id: str, gone: Iterable[st
 # -- what was deleted before ----------------------------------------------------------------
 
 
-def _deleted_before(trash: Trash, homes: Sequence[Home], text: str) -> Deletion:
+def _deleted_before(trash: Trash, homes: Sequence[Home], text: str, *, write: bool) -> Deletion:
     """Finish an earlier deletion; raise NotFound if there never was one."""
     entries = trash.entries()
     in_trash = (session_id for trashed in entries for session_id in trashed.entry.sessions)
@@ -359,7 +363,7 @@ def _deleted_before(trash: Trash, homes: Sequence[Home], text: str) -> Deletion:
             continue
         _add(deletion, trashed)
         home = by_home.get(trashed.entry.home)
-        if home is not None:  # Only homes that were named are changed.
+        if write and home is not None:  # Only homes that were named are changed.
             with interruption_message(home.path, "delete"):
                 _finish(trash, trashed, SessionFileIndex(home))
     return deletion

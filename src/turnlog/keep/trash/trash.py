@@ -32,7 +32,7 @@ from msgspec import Struct, structs
 from turnlog.errors import LogError, NotALog, NotFound, TurnlogError, UsageError
 from turnlog.formats import Problem, looks_like_log
 from turnlog.formats.flat.files import hold, is_missing, read_object, write_object
-from turnlog.formats.home_files import is_home_file
+from turnlog.formats.home_files import is_home_file, log_in
 from turnlog.formats.kept_copies import (
     CONFLICTS,
     KEPT_SUFFIX,
@@ -177,6 +177,15 @@ class Trash:
         """Return the entries of one session, most recent first."""
         named = self.entries(part=f"-{_part_of_name(session_id)}")
         return [each for each in named if each.entry.session == session_id]
+
+    def logs(self, trashed: TrashedSession) -> list[Path]:
+        """Return the paths of an entry's main logs, or of their kept copies."""
+        found = [
+            (file.tree == "kept", self._new(trashed.name, file).path)
+            for file in trashed.entry.files
+            if (name := log_in(_home_name(file))) is not None and name[1].kind != "subagent"
+        ]
+        return [path for _, path in sorted(found)]
 
     def why_unfinished(self, trashed: TrashedSession) -> str | None:
         """Return why an entry cannot be purged; None if all its files are here, or gone.
@@ -456,6 +465,10 @@ def _are_of_a_home(entry: TrashEntry) -> bool:
         and all(each.endswith(KEPT_SUFFIX) and is_inner_name(each) for each in copies)
         and all(is_home_file(each, kept) for each in kept)
     )
+
+
+def _home_name(file: TrashedFile) -> str:
+    return name_of_copy(file.name) if file.tree == "kept" else file.name
 
 
 def _part_of_name(session_id: str) -> str:

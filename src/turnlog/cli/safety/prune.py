@@ -1,4 +1,4 @@
-"""``turnlog retain``: move inactive sessions to the trash."""
+"""``turnlog prune``: move inactive sessions to the trash."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import csv_option, json_option, project_option, write_option
+from turnlog.cli.options import csv_option, dry_run, json_option, project_option, yes_option
 from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from turnlog.api.homes import Home
-    from turnlog.api.keep.trash import ExpiredSession, Orphan, RetentionReport
+    from turnlog.api.keep.trash import ExpiredSession, Orphan, PruneReport
 
 _SHOWN = 20
 _NAMED = 3
 
 
 @click.command(
-    name="retain",
+    name="prune",
     epilog="""\b
 Examples:
-  turnlog retain                              show what would be deleted
-  turnlog retain --days 90 --write            delete older sessions
-  turnlog retain --home ~/.claude --orphans   show orphaned files
+  turnlog prune                              show what would be deleted
+  turnlog prune --days 90 --yes            delete older sessions
+  turnlog prune --home ~/.claude --orphans   show orphaned files
 In config.toml:
   [retention]
   enabled = true                  # default: false
@@ -64,7 +64,7 @@ Exit codes: 0 success, 1 a file could not be read or moved, 2 usage error,
     "--orphans", is_flag=True, help="Include files left behind by sessions that no longer exist."
 )
 @click.option("--archive-first", is_flag=True, help="Delete only what has a verified kept copy.")
-@write_option
+@yes_option
 def command(
     homes: tuple[str, ...],
     *,
@@ -74,7 +74,7 @@ def command(
     project: str | None,
     orphans: bool,
     archive_first: bool,
-    write: bool,
+    yes: bool,
 ) -> int:
     """Move inactive sessions to the trash.
 
@@ -83,17 +83,17 @@ def command(
     last hour are skipped. Kept copies stay; turnlog delete removes them as well.
     """
     from turnlog.api.homes import Home, all_homes, turnlog_home
-    from turnlog.api.keep.trash import ExpiredSession, homes_to_retain, retain_configured
+    from turnlog.api.keep.trash import ExpiredSession, homes_to_prune, prune_configured
 
     own = turnlog_home()
-    named = homes_to_retain(homes)
-    report = retain_configured(
+    named = homes_to_prune(homes)
+    report = prune_configured(
         named,
         days=days,
         project=project,
         with_orphans=orphans,
         archive_first=archive_first,
-        write=write,
+        write=yes,
         elsewhere=all_homes(),
         own=own,
     )
@@ -102,7 +102,7 @@ def command(
     return 1 if report.problems else 0
 
 
-def _show(report: RetentionReport, homes: Sequence[Home], own: Path, *, with_orphans: bool) -> None:
+def _show(report: PruneReport, homes: Sequence[Home], own: Path, *, with_orphans: bool) -> None:
     from turnlog.cli.terminal.console import console, counted, safe, settings_file, short_path
 
     out = console()
@@ -123,10 +123,10 @@ def _show(report: RetentionReport, homes: Sequence[Home], own: Path, *, with_orp
         path = short_path(problem.path)
         out.print(f"[yellow]•[/] {path} [dim]{safe(problem.reason)}[/]", soft_wrap=True)
     if report.sessions or report.orphans or report.empty:
-        hint = "turnlog trash lists them"
-        if not report.written:
-            hint = "nothing was changed; --write moves them to the trash"
-        out.print(f"[dim]hint: {hint}[/]")
+        if report.written:
+            out.print("[dim]hint: turnlog trash lists them[/]")
+        else:
+            out.print(dry_run("move them to the trash"))
     elif [os.fspath(home) for home in homes] == [os.fspath(own)]:
         out.print(
             f"[dim]hint: this is turnlog's own home, {short_path(own)}; name an agent's with"
@@ -135,7 +135,7 @@ def _show(report: RetentionReport, homes: Sequence[Home], own: Path, *, with_orp
         )
 
 
-def _show_sessions(out: Console, report: RetentionReport, where: str) -> None:
+def _show_sessions(out: Console, report: PruneReport, where: str) -> None:
     from turnlog.cli.terminal.console import counted, safe, size
 
     rows = report.sessions
@@ -165,7 +165,7 @@ def _show_sessions(out: Console, report: RetentionReport, where: str) -> None:
         out.print(f"[dim]{counted(report.young, 'session')} not expired[/]")
 
 
-def _show_orphans(out: Console, report: RetentionReport, where: str) -> None:
+def _show_orphans(out: Console, report: PruneReport, where: str) -> None:
     from turnlog.cli.terminal.console import counted, size
 
     rows = report.orphans

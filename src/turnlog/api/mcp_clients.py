@@ -1,4 +1,4 @@
-"""Settings for MCP clients: printed, never written.
+"""Settings for MCP clients. Only Claude Code's are changed, by its own command.
 
 Claude Code, Cursor, VS Code and Codex start the server in a project or can pass its directory.
 Claude Desktop has no project, so its settings name one.
@@ -15,8 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from turnlog.formats.settings_changes import Run, State, Step
+
+NAME: Final = "turnlog"
 _COPIED_VARIABLES: Final = ("TURNLOG_HOME", "CLAUDE_CONFIG_DIR")
 """Variables that decide which logs are read; copied because clients may not inherit them."""
 _WORKSPACE: Final = "${workspaceFolder}"
@@ -32,12 +35,6 @@ class ClientSetting(Struct, kw_only=True):
     """The text to add, or the command to run."""
 
 
-class SettingsDocument(Struct, kw_only=True):
-    """The output of `turnlog mcp --install --json`."""
-
-    settings: list[ClientSetting]
-
-
 def own_command() -> list[str]:
     """Return the command that starts turnlog from anywhere."""
     own = Path(sys.executable).parent / ("turnlog.exe" if os.name == "nt" else "turnlog")
@@ -45,48 +42,75 @@ def own_command() -> list[str]:
     return [path] if path else [sys.executable, "-m", "turnlog.cli"]
 
 
-def settings_for(
+def client_settings(
     *,
     homes: Sequence[str] = (),
-    project: str | None = None,
-    all_projects: bool = False,
-    prefix: str = "",
     command: Sequence[str] | None = None,
     environ: Mapping[str, str] = os.environ,
-) -> SettingsDocument:
+) -> list[ClientSetting]:
     """Return the settings for all supported clients."""
+    start, env = _server_command(homes, command, environ)
+    return list(_settings(start, env, ["--project", os.getcwd()], ["--project", _WORKSPACE]))
+
+
+def mcp_step(
+    *, homes: Sequence[str] = (), is_removed: bool = False, environ: Mapping[str, str] = os.environ
+) -> Step:
+    """Return the step that adds the server to Claude Code, or removes it."""
+    home = environ.get("CLAUDE_CONFIG_DIR", "").strip() or "~"
+    place = os.path.join(os.path.expanduser(home), ".claude.json")
+    words = _add_command(*_server_command(homes, None, environ))
+    state: State = "installed" if _is_added(place) else "missing"
+    is_done = (state == "installed") != is_removed
+    if is_removed:
+        words = ["claude", "mcp", "remove", "--scope", "user", NAME]
+    step = Step(kind="mcp", place=place, state=state, command=shlex.join(words))
+    if is_done:
+        return step
+    if shutil.which("claude") is None:
+        hint = "turnlog hooks install mcp --json prints the settings of other programs"
+        return structs.replace(step, state="refused", reason="claude is not on the PATH", hint=hint)
+    return structs.replace(step, deeds=(Run(words=tuple(words)),))
+
+
+def _is_added(path: str) -> bool:
+    """Return whether Claude Code's own file lists the server for all projects."""
+    try:
+        with open(path, "rb") as file:
+            found = json.load(file)
+        return NAME in found["mcpServers"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _server_command(
+    homes: Sequence[str], command: Sequence[str] | None, environ: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command that starts the server, and the variables that it needs."""
     start = [*(command or own_command()), "mcp"]
     for home in homes:
         start += ["--home", os.path.abspath(os.path.expanduser(home))]
-    if prefix:
-        start += ["--prefix", prefix]
-    env = {name: environ[name] for name in _COPIED_VARIABLES if environ.get(name)}
-    scope = [] if project is None else ["--project", os.path.realpath(os.path.expanduser(project))]
-    if all_projects:
-        scope = ["--all-projects"]
-    desktop_scope = scope or ["--project", os.getcwd()]
-    editor_scope = scope or ["--project", _WORKSPACE]
-    return SettingsDocument(
-        settings=list(_settings(start, env, scope, desktop_scope, editor_scope))
-    )
+    return start, {name: environ[name] for name in _COPIED_VARIABLES if environ.get(name)}
+
+
+def _add_command(start: list[str], env: dict[str, str]) -> list[str]:
+    flags = [part for name, value in env.items() for part in ("--env", f"{name}={value}")]
+    return ["claude", "mcp", "add", "--scope", "user", NAME, *flags, "--", *start]
 
 
 def _settings(
     start: list[str],
     env: dict[str, str],
-    scope: list[str],
     desktop_scope: list[str],
     editor_scope: list[str],
 ) -> Iterator[ClientSetting]:
-    flags = [part for name, value in env.items() for part in ("--env", f"{name}={value}")]
-    arguments = ["mcp", "add", "--scope", "user", "turnlog", *flags, "--", *start, *scope]
     yield ClientSetting(
-        program="Claude Code", where="shell", text=shlex.join(["claude", *arguments])
+        program="Claude Code", where="shell", text=shlex.join(_add_command(start, env))
     )
     yield ClientSetting(
         program="Claude Code, for one project",
         where=".mcp.json in the project",
-        text=_json({"mcpServers": {"turnlog": _server(start + scope, env)}}),
+        text=_json({"mcpServers": {"turnlog": _server(start, env)}}),
     )
     yield ClientSetting(
         program="Claude Desktop",
@@ -104,9 +128,7 @@ def _settings(
         where=".vscode/mcp.json in the project",
         text=_json({"servers": {"turnlog": server}}),
     )
-    yield ClientSetting(
-        program="Codex", where="~/.codex/config.toml", text=_toml(start + scope, env)
-    )
+    yield ClientSetting(program="Codex", where="~/.codex/config.toml", text=_toml(start, env))
 
 
 def _server(command: list[str], env: dict[str, str]) -> dict[str, Any]:
