@@ -226,18 +226,18 @@ def _end_of_word(text: str, start: int, end: int) -> int:
 
 
 def without_common(wanted: Sequence[Term]) -> Sequence[Term]:
-    """Return the terms to highlight: common words only if there are no others."""
+    """Return the terms that are not common words; all if there are no others."""
     return [term for term in wanted if term.weight > _OF_COMMON] or wanted
 
 
 def highlighter_of(
-    wanted: Sequence[Term], leaves: Sequence[Word | Phrase] = ()
+    find: Callable[[str], list[Occurrence]], leaves: Sequence[Word | Phrase] = ()
 ) -> Callable[[str], list[Span]]:
-    """Return a function that finds *wanted* and, as they are written, *leaves* in a text.
+    """Return a function that returns what *find* and, as they are written, *leaves* find in a text.
 
     It returns sorted spans that do not overlap.
     """
-    find, exactly = finder(without_common(wanted)), highlighter(leaves)
+    exactly = highlighter(leaves)
 
     def spans(text: str) -> list[Span]:
         found = [(start, end) for start, end, _ in find(text)]

@@ -274,7 +274,7 @@ class _Search:
     def exactly(self, tree: Node | None, page: HitPage, tables: list[Table]) -> SearchDocument:
         """Search for texts that match all of *tree*."""
         document = self.find(tree, page, tables)
-        if page.mask is None and not self._index.is_masked:
+        if self._is_empty and page.mask is None and not self._index.is_masked:
             words = terms_of(leaf for leaf in word_leaves(tree) if not leaf.is_prefix)
             self._explain(tree, self._known(words, tables, is_open=False)[1], page, tables)
         return self._finish(document)
@@ -376,7 +376,7 @@ class _Search:
         self._totals = None if is_cut else Counter(row[4] for row in ranking.rows.values())
         accepts = (lambda text: bool(find(text))) if self._index.is_masked else None
         view = HitView(
-            highlighter_of(wanted, word_leaves(hard)),
+            highlighter_of(find, word_leaves(hard)),
             lambda text: densest(find(text[:LONGEST_TEXT])),
             page.width,
             page.context,
