@@ -22,12 +22,15 @@ from turnlog.query.fields import (
 )
 from turnlog.query.filters import (
     QueryConditions,
+    comparable,
     conditions_of,
     parse_query,
     projects_in,
     resource_named,
 )
 from turnlog.query.patterns import (
+    LONGEST,
+    SHORTEST,
     FileAccess,
     Interval,
     Metric,
@@ -54,9 +57,11 @@ from turnlog.search.regex import BUDGET_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
 
 __all__ = [
     "BUDGET_SECONDS",
+    "LONGEST",
     "MOST_ROWS",
     "MOST_STATEMENT_BYTES",
     "RESOURCES",
+    "SHORTEST",
     "SLOW_PATTERN",
     "TOOK_TOO_LONG",
     "TOOLS",
@@ -85,6 +90,7 @@ __all__ = [
     "Transform",
     "answer",
     "answer_of",
+    "comparable",
     "conditions_of",
     "error_context",
     "error_patterns",
