@@ -13,9 +13,9 @@ from turnlog.export.csv_cells import cell
 
 # Names that every command may need for something of its own, and that mean nothing by themselves.
 OWN = {
-    "--all", "--at", "--context", "--format", "--from", "--full", "--install", "--last",
-    "--explain", "--min", "--no-tools", "--orphans", "--quiet", "--raw", "--redact", "--sort",
-    "--thinking", "--thread", "--to", "--tool", "--type", "--into", "--branch", "--role",
+    "--all", "--at", "--by", "--context", "--format", "--from", "--full", "--install", "--last",
+    "--explain", "--no-tools", "--orphans", "--quiet", "--raw", "--redact", "--sort",
+    "--thinking", "--thread", "--to", "--tool", "--into",
 }  # fmt: skip
 # A shared option that must say something else in one place, and why.
 ELSE = {
