@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,6 +42,8 @@ def home_arguments(homes: Iterable[str]) -> list[str]:
 
 def command_line(command: str, homes: Iterable[str]) -> str:
     """Return *command* with *homes* as a line for a shell."""
+    import shlex
+
     return shlex.join([*command.split(), *home_arguments(homes)])
 
 

@@ -261,7 +261,7 @@ def densest(occurrences: Sequence[Occurrence]) -> int | None:
 
 
 Passage = tuple[float, Row]
-"""The score of a text that has some of the terms, and its row."""
+"""The score of a text that has some of the terms, and its row, which begins with a unique id."""
 
 
 class Ranking:
@@ -335,7 +335,7 @@ class Ranking:
                     occurrences = find(text[:_READ_CHARACTERS])
                     passages[place] = (self._score_read(row, occurrences), row)
                     seen |= sum(1 << number for number in {each.term for each in occurrences})
-            passages.sort(key=_by_score, reverse=True)
+            passages.sort(reverse=True)
             if self._index.is_masked:  # What is masked must not decide the order.
                 scores[session] = self._session_score(session, seen)
         for session, places in self._place_names(best).items():
@@ -365,7 +365,7 @@ class Ranking:
                 session = ~(row[1] >> OFFSET_BITS)
             grouped[session].append((score, row))
         for passages in grouped.values():
-            passages.sort(key=_by_score, reverse=True)
+            passages.sort(reverse=True)
         return grouped
 
     def _session_score(self, session: int, among: int = -1) -> float:
@@ -422,10 +422,6 @@ def worth_showing(passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages of a session that are not much worse than its best."""
     least = passages[0][0] * _WORTH_SHOWING
     return [passage for passage in passages if passage[0] >= least]
-
-
-def _by_score(passage: Passage) -> tuple[float, int]:
-    return passage[0], passage[1][0]
 
 
 def _rarity(count: int, total: int) -> float:

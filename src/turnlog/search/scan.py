@@ -42,14 +42,14 @@ _DATED_BEFORE: Final = """
 SELECT id, at FROM records WHERE id < ? AND id >= ? AND at IS NOT NULL ORDER BY id DESC LIMIT 1
 """
 
-_WORDS: Final = re.compile("[0-9A-Za-z]+")
+_WORDS: Final = "[0-9A-Za-z]+"
 _MOST_NEEDLES: Final = 8
 _MOST_SPANS: Final = 100
 # A longer needle is not found any faster.
 _LONG_ENOUGH: Final = 100
 _QUANTIFIERS: Final = "*+?{"
 # These are longer than one character, or stand for a character that is not in the pattern.
-_LONG_ESCAPE: Final = re.compile(r"\\[xuUN0-9]")
+_LONG_ESCAPE: Final = r"\\[xuUN0-9]"
 # All groups except those that change what is around them: flags, comments, conditions.
 _GROUP: Final = re.compile(r"\((?!\?)|\(\?(?:[:=!>]|<[=!]|P[<=])")
 _COUNTS: Final = re.compile(r"\d*+,?\d*+\}")
@@ -394,7 +394,7 @@ def _candidates(
 
 def _whole_words(run: str) -> Iterator[Word]:
     """Yield the words that end within *run*, and a last one that may continue as a prefix."""
-    for word in _WORDS.finditer(run):
+    for word in re.finditer(_WORDS, run):
         if word.start() > 0:  # Otherwise it may be the end of a longer word.
             yield Word(word[0], word.end() == len(run))
 
@@ -404,7 +404,7 @@ def _required(text: str) -> list[list[str]]:
 
     Rather too few than too many: groups are ignored.
     """
-    if _LONG_ESCAPE.search(text):
+    if re.search(_LONG_ESCAPE, text):
         return [[]]
     ways, run = [list[str]()], ""
     depth = at = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -31,7 +30,6 @@ from turnlog.cli.options import (
     session_option,
 )
 from turnlog.cli.terminal.console import age, when
-from turnlog.cli.terminal.empty_results import has_sessions, hint_for
 from turnlog.cli.terminal.output import show_data
 from turnlog.text import inert
 
@@ -193,6 +191,8 @@ def _grouped(hits: Iterable[Hit]) -> list[tuple[str | None, list[Hit]]]:
 
 def _command(hit: Hit, names: ShortNames, homes: Sequence[str]) -> str:
     """Return the command that opens a hit, with ids as short as they are unique."""
+    import shlex
+
     session = names.session(hit.session) if hit.session is not None else None
     stem = re.split(r"\.(?:jsonl|md)\b", os.path.basename(hit.log))[0]
     match hit.kind:
@@ -300,6 +300,8 @@ class _HitPage:
         self._line([_Piece(text, _DIM)], is_cut=False)
 
     def nothing(self, query: str, options: dict[str, Any]) -> None:
+        from turnlog.cli.terminal.empty_results import has_sessions, hint_for
+
         self._line([_Piece("Nothing found.")])
         if not has_sessions(options["homes"]):
             self.dim(f"hint: {hint_for(options['homes'], {})}")
