@@ -74,7 +74,7 @@ _EXAMPLES: Final = """\b
 Examples:
   turnlog query messages role=user --since yesterday
   turnlog query tools tool=Bash status=error --fields at,input,result
-  turnlog query tools 'tool~^mcp__' --by tool --aggregate avg:duration_ms
+  turnlog query tools --by tool --aggregate avg:duration_ms
   turnlog query messages --by model --aggregate sum:output
   turnlog query sequences --pattern "Read -> Edit"
   turnlog query series tokens --by week
@@ -92,10 +92,10 @@ _EXAMPLES_OF: Final = {
   turnlog query messages model~opus tool=WebSearch
   turnlog query messages --by model --aggregate sum:output
   turnlog query messages --aggregate count --aggregate avg:output
-  turnlog query messages branch=main is_error=true --fields at,text""",
+  turnlog query messages branch=main role=user --fields at,text""",
     "tools": """
   turnlog query tools tool=Bash status=error --fields at,input,result
-  turnlog query tools 'tool~^mcp__' 'result~time.?out'
+  turnlog query tools 'tool~Bash|Task' 'input~test'
   turnlog query tools status!=success --by tool
   turnlog query tools --by tool --aggregate avg:duration_ms --sort count
   turnlog query tools action=edit --by file --limit 5""",
@@ -356,7 +356,7 @@ def _range(context: click.Context, parameter: click.Parameter, value: str) -> tu
     epilog="""\b
 Examples:
   turnlog query sequences --since 30d
-  turnlog query sequences --length 3: --min 10     of 3 or more calls
+  turnlog query sequences --length 3: --min 1      of 3 or more calls
   turnlog query sequences --pattern "Read -> Edit\"""",
 )
 @report_options
