@@ -15,7 +15,7 @@ from turnlog.export.csv_cells import cell
 OWN = {
     "--all", "--at", "--by", "--context", "--format", "--from", "--full", "--install", "--last",
     "--explain", "--no-tools", "--orphans", "--quiet", "--raw", "--redact", "--sort",
-    "--thinking", "--thread", "--to", "--tool", "--into",
+    "--thinking", "--thread", "--to", "--into",
 }  # fmt: skip
 # A shared option that must say something else in one place, and why.
 ELSE = {

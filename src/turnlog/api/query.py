@@ -9,6 +9,7 @@ from turnlog.query.errors import (
     Occurrence,
     error_context,
     error_patterns,
+    unknown_tool,
 )
 from turnlog.query.fields import (
     RESOURCES,
@@ -105,4 +106,5 @@ __all__ = [
     "schema",
     "time_series",
     "tool_sequences",
+    "unknown_tool",
 ]

@@ -130,6 +130,7 @@ offset_option = click.option(
     show_default=True,
     help="Number of results to skip.",
 )
+tool_option = click.option("--tool", metavar="NAME", help="Only this tool, such as Bash.")
 model_option = click.option("--model", metavar="NAME", help="Only models whose name contains NAME.")
 poll_option = click.option(
     "--poll",

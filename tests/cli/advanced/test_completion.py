@@ -124,7 +124,12 @@ def test_bash_completes(turnlog, tmp_path, words, reply):
         [bash, "-c", asked],
         capture_output=True,
         text=True,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **own},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "HOME": str(tmp_path),
+            **own,
+        },
     )
     assert done.stdout.strip() == reply
 

@@ -62,7 +62,7 @@ Examples:
 @click.option("--title", "text_in_title", metavar="TEXT", help="Only titles that contain TEXT.")
 @options.model_option
 @click.option("--branch", metavar="NAME", help="Only this git branch.")
-@click.option("--tool", metavar="NAME", help="Only sessions that called this tool.")
+@options.tool_option
 @click.option("--tag", metavar="TAG", help="Only this tag.")
 @click.option("--state", type=click.Choice(STATES), help="Only this state.")
 @click.option("--damaged", is_flag=True, help="Only sessions with damaged logs.")
