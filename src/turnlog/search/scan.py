@@ -23,13 +23,12 @@ from turnlog.index.connection import Index
 from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.records.damage import Damage
-from turnlog.search.filters import CROWD_SECONDS, WAS_TAKEN
+from turnlog.search.filters import CROWD_SECONDS
+from turnlog.search.hits import LONGEST_TEXT, TextMatch, was_taken
 from turnlog.search.language import FieldFilter, Node, Word
 from turnlog.search.regex import TimeBudget, compile_pattern
 from turnlog.search.tokenizer import Span
 
-LONGEST_TEXT: Final = 1_000_000
-"""Only the beginning of a longer text is matched with a pattern."""
 EVERY_RECORD: Final = (b"{",)
 """Bytes that every record has."""
 
@@ -53,16 +52,6 @@ _LONG_ESCAPE: Final = r"\\[xuUN0-9]"
 # All groups except those that change what is around them: flags, comments, conditions.
 _GROUP: Final = re.compile(r"\((?!\?)|\(\?(?:[:=!>]|<[=!]|P[<=])")
 _COUNTS: Final = re.compile(r"\d*+,?\d*+\}")
-
-
-class TextMatch(NamedTuple):
-    """A text that matches."""
-
-    record: int
-    part: int
-    kind: int
-    session: int | None
-    score: float = 0.0
 
 
 class ScanScope(NamedTuple):
@@ -286,12 +275,6 @@ def _matches(
             continue
         if accepts(text):
             yield TextMatch(record, part, int(kind), session)
-
-
-def was_taken(db: sqlite3.Connection, record: int) -> bool:
-    """Return whether a note of a queued prompt is followed by the prompt itself."""
-    query = f"SELECT 1 FROM records AS r WHERE r.id = ? AND {WAS_TAKEN}"  # noqa: S608 - Ours.
-    return db.execute(query, (record,)).fetchone() is not None
 
 
 def _is_indexed(db: sqlite3.Connection, candidate: _Candidate) -> bool:
