@@ -108,7 +108,7 @@ def _programs(planted: list[Planted], place: Path) -> Iterator[Way]:
         return _told(text.encode()) if "json" in name else text + html.unescape(text)
 
     yield Way("turnlog secrets scan", _told(said("secrets", "scan", "--json")), _told(log))
-    asked = ("search", "planted", "--results", "--json", "--limit", "10000", "--all-hits")
+    asked = ("search", "planted", "--results", "--json", "--limit", "10000", "--flat")
     yield Way(
         "turnlog search --redact", *(_told(said(*asked, *more)) for more in (("--redact",), ()))
     )

@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 _BEYOND_C0 = (
     "\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff"
 )
-_ACTIVE = re.compile(f"[\x00-\x1f{_BEYOND_C0}]")
+# Compiled when they are first used: most texts are printable.
+_ACTIVE = f"[\x00-\x1f{_BEYOND_C0}]"
 # Without tabs and newlines, which most texts have and mostly keep.
-_ACTIVE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_C0}]")
+_ACTIVE_IN_LINES = f"[\x00-\x08\x0b-\x1f{_BEYOND_C0}]"
 # JSON escapes the others itself in strings; outside strings they are white space.
 _ACTIVE_IN_JSON = f"[{_BEYOND_C0}]"
 _PLAIN_LINES = bytes(range(0x20, 0x7F)) + b"\n\t"
 # Persian and Indic scripts need joiners, and many emoji consist of several joined. They hide
 # something only where there is nothing to join: next to ASCII, blanks or one another.
 _JOINERS = "\u200c\u200d"
-_UNJOINED = f"[\x00-\x7f\u00a0\u2000-\u206f\u3000]|{_ACTIVE.pattern}"
+_UNJOINED = f"[\x00-\x7f\u00a0\u2000-\u206f\u3000]|{_ACTIVE}"
 
 
 def inert(text: str, *, keep: str = "") -> str:
@@ -37,7 +38,7 @@ def inert(text: str, *, keep: str = "") -> str:
     if has_lines and text.isascii() and not text.encode().translate(None, _PLAIN_LINES):
         return text  # The usual case; bytes are checked in a fraction of the time.
     active = _ACTIVE_IN_LINES if has_lines else _ACTIVE
-    return active.sub(lambda m: m[0] if m[0] in keep or _joins(m) else _visible(m[0]), text)
+    return re.sub(active, lambda m: m[0] if m[0] in keep or _joins(m) else _visible(m[0]), text)
 
 
 def inert_line(text: str) -> str:

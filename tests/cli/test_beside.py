@@ -308,8 +308,8 @@ def test_where_todos_and_prompts_are_not_kept_the_logs_are_pointed_to(turnlog, t
     code, out, _ = turnlog("todos", *there, "--since", "7d", COLUMNS="300")
     assert code == 1
     assert "hint: no home has todos/ or tasks/; to list the calls in the logs" in out
-    assert "turnlog query tools --tool" in out
-    assert turnlog("query", "tools", "--tool", "^Todo|^Task", *there)[0] == 1
+    assert "turnlog query tools 'tool~" in out
+    assert turnlog("query", "tools", "tool~^Todo|^Task", *there)[0] == 1
     code, out, _ = turnlog("prompts", *there, "--since", "7d", COLUMNS="300")
     assert code == 1
     assert "hint: no home has a history.jsonl; turnlog show SESSION --prompts" in out

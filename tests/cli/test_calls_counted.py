@@ -71,7 +71,7 @@ def exported_calls(home, target):
 
 def counts(home, desk, directory):
     """Count all calls in every way there is."""
-    groups = cli(home, "query", "tools", "--group-by", "tool_name", "--limit", "0")["rows"]
+    groups = cli(home, "query", "tools", "--by", "tool_name", "--limit", "0")["rows"]
     insights = cli(home, "insights", "--since", "2000-01-01")
     rows = exported_calls(home, directory / "calls.csv")
     return {

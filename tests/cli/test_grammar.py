@@ -13,9 +13,8 @@ from turnlog.export.csv_cells import cell
 
 # Names that every command may need for something of its own, and that mean nothing by themselves.
 OWN = {
-    "--all", "--at", "--context", "--format", "--last",
-    "--explain", "--min", "--orphans", "--quiet", "--raw", "--sort",
-    "--tool", "--type", "--branch", "--role",
+    "--all", "--at", "--by", "--context", "--format", "--last", "--explain", "--orphans", "--quiet",
+    "--raw", "--sort",
 }  # fmt: skip
 # A shared option that must say something else in one place, and why.
 ELSE = {

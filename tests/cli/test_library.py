@@ -189,7 +189,7 @@ def test_searches_and_sql_are_those_of_the_command(home, turnlog):
     with library.open(home) as store:
         for words, asked in (
             ((), {}),
-            (("--newest", "--limit", "1"), {"newest": True, "limit": 1}),
+            (("--sort", "newest", "--limit", "1"), {"newest": True, "limit": 1}),
             (("--limit", "0"), {"limit": 0}),
             (("--session", WHOLE[:4]), {"session": WHOLE[:4]}),
             (("--since", "2026-11-02"), {"since": "2026-11-02"}),

@@ -29,20 +29,22 @@ def called(tmp_path):
     return tmp_path / "called"
 
 
-ASKED = [("sessions",), ("errors",), ("query", "tools")]
+ASKED = [("sessions", "--tool", "{}"), ("errors", "--tool", "{}"), ("query", "tools", "tool={}")]
 
 
 @pytest.mark.parametrize("words", ASKED, ids=" ".join)
 @pytest.mark.parametrize("tool", ["Bash", "bash", "BASH"])
 def test_a_tool_is_found_whatever_its_capitals(turnlog, called, words, tool):
-    code, out, _ = turnlog(*words, "--tool", tool, "--home", called, "--json")
+    code, out, _ = turnlog(*(word.format(tool) for word in words), "--home", called, "--json")
     assert code == 0
     assert "44444444" in out or "no pears" in out
 
 
 @pytest.mark.parametrize("words", ASKED, ids=" ".join)
 def test_a_tool_that_nobody_called_is_told_with_the_nearest(turnlog, called, words):
-    code, out, err = turnlog(*words, "--tool", "bahs", "--home", called, COLUMNS="200")
+    code, out, err = turnlog(
+        *(word.format("bahs") for word in words), "--home", called, COLUMNS="200"
+    )
     assert code == 1
     assert "no tool is called 'bahs'; did you mean Bash?" in out + err
 

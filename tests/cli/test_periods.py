@@ -46,7 +46,7 @@ def ids(home, words, noun, key):
         ("search frost --session latest", "hits", "session", []),
         ("search key --session latest", "hits", "session", [WEATHER]),
         ("search --session 0b29 lamp --limit 1", "hits", "session", [STORM]),
-        ("query messages --role user --session latest", "rows", "session_id", [WEATHER]),
+        ("query messages role=user --session latest", "rows", "session_id", [WEATHER]),
         ("cost session --session f38b", "rows", "session", [FROST]),
         ("cost session --session latest", "rows", "session", []),
         ("cost session --until 2026-01-01", "rows", "session", [LAMP]),

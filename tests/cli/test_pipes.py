@@ -66,7 +66,7 @@ def piped(home, *words):
         ("sessions --sort tokens", (TITLE,)),
         ("projects", (PROJECT, MODEL.removeprefix("claude-"))),
         ("query messages", (TOLD,)),
-        ("query messages --group-by project", (PROJECT,)),
+        ("query messages --by project", (PROJECT,)),
         ("prompts", ("a-project-whose-name-is-long-enough-to-be-cut", TOLD)),
         ("cost session", (TITLE,)),
         ("cost project", (PROJECT,)),

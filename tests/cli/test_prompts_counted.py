@@ -136,7 +136,7 @@ def test_every_command_counts_the_same_prompts(turnlog, home, expected):
     assert found["overview"]["prompts"] == total
     assert found["turns"]["turns"] == total
     assert found["interruptions"]["interruptions"] == len(TYPED)
-    said = document(turnlog, home, "query", "messages", "--role", "user", "--group-by", "author")
+    said = document(turnlog, home, "query", "messages", "role=user", "--by", "author")
     assert {row["author"]: row["count"] for row in said["rows"]} == {"human": total, "caller": 3}
 
 

@@ -189,7 +189,7 @@ def test_turns_of_the_session_and_of_an_agent_have_their_own_records(world):
 
 def test_calls_and_costs_know_the_agent(world):
     home, _ = world
-    rows = cli(home, "query", "tools", "--session", ID, "--extract", "tool_name,subagent")["rows"]
+    rows = cli(home, "query", "tools", "--session", ID, "--fields", "tool_name,subagent")["rows"]
     assert sorted((row["tool_name"], row["subagent"] or "") for row in rows) == sorted(
         [("Bash", subagent) for subagent in CALLS] + [("Task", "")] * 3
     )

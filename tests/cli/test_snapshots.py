@@ -35,8 +35,8 @@ SHOWN = {
     "projects": ["", "--since 30d"],
     "search": ["frost", "--exact 'sunrise('", "--results ENOSPC", "tool:Bash --limit 1"],
     "query": [
-        "entries --limit 4", "messages --role user", "tools", "tools --group-by tool_name",
-        "sequences --min 1 --limit 3", "files", "series --metric tokens", "messages --session dead",
+        "entries --limit 4", "messages role=user", "tools", "tools --by tool_name",
+        "sequences --min 1 --limit 3", "files", "series tokens", "messages --session dead",
         "--help",
     ],
     "errors": ["", "0", "--tool WebSearch"],

@@ -492,7 +492,7 @@ sys.exit(code)
 def test_a_statement_that_takes_too_much_memory_is_stopped(index, name, tmp_path):
     home = index.homes[0].path
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, ENDLESS + GREEDY[name], "--home", home, "--seconds", "60"],
+        [sys.executable, "-c", CHILD, ENDLESS + GREEDY[name], "--home", home, "--timeout", "60"],
         capture_output=True,
         text=True,
         timeout=60,

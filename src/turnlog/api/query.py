@@ -9,6 +9,7 @@ from turnlog.query.errors import (
     Occurrence,
     error_context,
     error_patterns,
+    unknown_tool,
 )
 from turnlog.query.fields import (
     RESOURCES,
@@ -22,12 +23,15 @@ from turnlog.query.fields import (
 )
 from turnlog.query.filters import (
     QueryConditions,
+    comparable,
     conditions_of,
     parse_query,
     projects_in,
     resource_named,
 )
 from turnlog.query.patterns import (
+    LONGEST,
+    SHORTEST,
     FileAccess,
     Interval,
     Metric,
@@ -54,9 +58,11 @@ from turnlog.search.regex import BUDGET_SECONDS, SLOW_PATTERN, TOOK_TOO_LONG
 
 __all__ = [
     "BUDGET_SECONDS",
+    "LONGEST",
     "MOST_ROWS",
     "MOST_STATEMENT_BYTES",
     "RESOURCES",
+    "SHORTEST",
     "SLOW_PATTERN",
     "TOOK_TOO_LONG",
     "TOOLS",
@@ -85,6 +91,7 @@ __all__ = [
     "Transform",
     "answer",
     "answer_of",
+    "comparable",
     "conditions_of",
     "error_context",
     "error_patterns",
@@ -99,4 +106,5 @@ __all__ = [
     "schema",
     "time_series",
     "tool_sequences",
+    "unknown_tool",
 ]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Sequence
-from typing import Final, Self
+from typing import Final
 
-from turnlog.api.homes import Home, is_uuid
-from turnlog.index.database import open_for_reading
+from turnlog.api.homes import is_uuid
+from turnlog.index.connection import Index
 from turnlog.index.ids import long_uuid, short_uuid
 
 _SHORTEST: Final = 8
@@ -18,20 +16,10 @@ _NEIGHBOURS: Final = (
 
 
 class ShortNames:
-    """Shortens the ids of sessions and the uuids of records, from the index as it is.
+    """Shortens the ids of sessions and the uuids of records."""
 
-    Without an index, ids are returned as they are.
-    """
-
-    def __init__(self, homes: Sequence[Home]) -> None:
-        self._db = open_for_reading(homes)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._db is not None:
-            self._db.close()
+    def __init__(self, index: Index) -> None:
+        self._db = index.db
 
     def session(self, session_id: str) -> str:
         """Return the beginning of the id of a session, of at least eight characters."""
@@ -44,15 +32,10 @@ class ShortNames:
         return self._shortened(uuid, short_uuid(uuid), "uuid", "records")
 
     def _shortened(self, name: str, key: bytes | str | None, column: str, table: str) -> str:
-        if self._db is None:
-            return name
         length = _SHORTEST
-        try:
-            for query in _NEIGHBOURS:
-                ((found,),) = self._db.execute(query.format(column, table), (key,))
-                length = max(length, 1 + _shared(name, long_uuid(found) or ""))
-        except sqlite3.Error:  # It is being replaced.
-            return name
+        for query in _NEIGHBOURS:
+            ((found,),) = self._db.execute(query.format(column, table), (key,))
+            length = max(length, 1 + _shared(name, long_uuid(found) or ""))
         return name[: length + (name[length - 1 : length] == "-")]
 
 

@@ -22,7 +22,7 @@ from turnlog.search.language import (
     soft_words,
     word_leaves,
 )
-from turnlog.search.ranking import highlighter_of, terms_of
+from turnlog.search.ranking import finder, highlighter_of, terms_of, without_common
 from turnlog.search.search import COUNTED, SearchDocument, search
 from turnlog.search.tokenizer import Span, literal_of
 
@@ -62,7 +62,8 @@ def spans_of(words: str) -> Callable[[str], list[Span]]:
     """
     tree = parse(words, now=datetime.now(UTC), zone=UTC).tree
     soft = soft_words(tree)
-    find = highlighter_of(terms_of(soft), [leaf for leaf in word_leaves(tree) if leaf not in soft])
+    others = [leaf for leaf in word_leaves(tree) if leaf not in soft]
+    find = highlighter_of(finder(without_common(terms_of(soft))), others)
 
     def spans(text: str) -> list[Span]:
         found: list[Span] = []

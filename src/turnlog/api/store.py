@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
@@ -250,19 +250,23 @@ class Store(Closing):
         transform: Mapping[str, Any] | None = None,
         aggregate: Mapping[str, Any] | None = None,
         output: Mapping[str, Any] | None = None,
+        *,
+        where: Sequence[str] = (),
     ) -> QueryDocument:
         """Query ``entries`` (records), ``messages`` or ``tools`` (calls).
 
         *filter* selects rows, as in ``{"role": "user", "project": "."}``; *transform* names the
         fields to ``extract``, or one to ``group_by``; *aggregate* counts or sums, as in
         ``{"function": "sum", "field": "output"}``; *output* has ``sort_by``, ``sort_order``,
-        ``limit`` and ``offset``. An unknown name is an error that lists the known ones.
+        ``limit`` and ``offset``; *where* has comparisons that all rows must meet, as in
+        ``["status=error", "tool~^mcp"]``. An unknown name is an error that lists the known ones.
         """
         from turnlog.api.query import query
         from turnlog.records.dates import MachineZone
 
+        parts = (filter, transform, aggregate, output)
         with self.index() as index:
-            return query(index, resource, filter, transform, aggregate, output, zone=MachineZone())
+            return query(index, resource, *parts, where=where, zone=MachineZone())
 
     def sql(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,6 +42,8 @@ def home_arguments(homes: Iterable[str]) -> list[str]:
 
 def command_line(command: str, homes: Iterable[str]) -> str:
     """Return *command* with *homes* as a line for a shell."""
+    import shlex
+
     return shlex.join([*command.split(), *home_arguments(homes)])
 
 
@@ -129,6 +130,7 @@ offset_option = click.option(
     show_default=True,
     help="Number of results to skip.",
 )
+tool_option = click.option("--tool", metavar="NAME", help="Only this tool, such as Bash.")
 model_option = click.option("--model", metavar="NAME", help="Only models whose name contains NAME.")
 poll_option = click.option(
     "--poll",

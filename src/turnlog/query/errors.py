@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from turnlog.catalog.names import no_such_tool
+from turnlog.catalog.names import no_such_tool, tools_named
 from turnlog.errors import NotFound, UsageError
 from turnlog.index.connection import Index
 from turnlog.index.ids import IS_BESIDE, IS_FIRST, instant_at
@@ -132,6 +132,12 @@ def error_patterns(
         total=len(patterns),
         notes=notes,
     )
+
+
+def unknown_tool(index: Index, name: str) -> str:
+    """Return a note that no tool is called *name*, or an empty string."""
+    is_known = name.upper() == API or tools_named(index.db, name)
+    return "" if is_known else no_such_tool(index.db, name)
 
 
 def error_context(

@@ -14,7 +14,7 @@ belongs to the model that made it, as in costs.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple, get_args
 
 from msgspec import Meta, Struct, field
 
@@ -117,8 +117,17 @@ class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     resource: str
     filter: QueryFilter = field(default_factory=QueryFilter)
     transform: Transform = field(default_factory=Transform)
-    aggregate: Aggregate | None = None
+    aggregate: Aggregate | list[Aggregate] | None = None
     output: Output = field(default_factory=Output)
+    where: list[str] = field(default_factory=list)
+    """Comparisons that all rows meet: ``status=error``, ``model!=opus``, ``tool~^mcp``."""
+
+    @property
+    def aggregates(self) -> list[Aggregate]:
+        """The figures to return instead of rows; empty for rows."""
+        if isinstance(self.aggregate, list):
+            return self.aggregate
+        return [] if self.aggregate is None else [self.aggregate]
 
 
 class Field(NamedTuple):
@@ -127,6 +136,8 @@ class Field(NamedTuple):
     sql: str
     about: str
     kind: Literal["text", "number", "flag", "instant", "read"] = "text"
+    values: tuple[str, ...] = ()
+    """All values, if there are few."""
 
 
 class Resource(NamedTuple):
@@ -144,7 +155,6 @@ class Resource(NamedTuple):
     shown: tuple[str, ...]
     """The default fields."""
     filters: tuple[str, ...]
-    roles: tuple[str, ...] = ()
 
 
 def _long(column: str) -> str:
@@ -182,7 +192,11 @@ _SAID: Final = {
     "uuid": Field(_long("r.uuid"), "Its uuid."),
     "parent_uuid": Field(_long("r.parent"), "Its parent's."),
     "type": Field("t.name", "Its type."),
-    "author": Field("a.name", "Who says it: human, assistant, tool, subagent, caller, program."),
+    "author": Field(
+        "a.name",
+        "Who says it: human, assistant, tool, subagent, caller, program.",
+        values=("human", "assistant", "tool", "subagent", "caller", "program"),
+    ),
     "model": Field("m.name", "The model that answered."),
     "message_id": Field("r.message", "The response that it is a part of."),
 }
@@ -200,6 +214,7 @@ RECORDS: Final = Resource(
             f"CASE WHEN {IS_PROMPT} THEN 'user' WHEN a.name = 'tool' THEN 'tool'"
             " WHEN t.name = 'assistant' THEN 'assistant' END",
             "user, assistant, tool or null.",
+            values=("user", "assistant", "tool"),
         ),
         "at": Field("r.at", "When it happened.", "instant"),
         "is_error": Field("r.flags & 1", "Whether it tells of an error.", "flag"),
@@ -216,7 +231,6 @@ RECORDS: Final = Resource(
         "type", "session_id", "uuid", "parent_uuid", "git_branch", "time_range", "role",
         "content_type", "content_match", "tool_name", "has_error", "project",
     ),
-    roles=("user", "assistant", "tool"),
 )  # fmt: skip
 
 # One row for each prompt and for each response: what records of one log and message id say.
@@ -239,13 +253,17 @@ _MODEL: Final = "coalesce(r.model, g.model)"
 MESSAGES: Final = Resource(
     name="messages",
     alias=None,
-    about="What was said: one row for each prompt and each API response.",
+    about="Prompts and API responses, one row each.",
     source=f"{_FIRST_RECORDS}{_JOINS.replace('r.model', _MODEL)} WHERE TRUE",
     key="r.id",
     hidden="r.id, r.length, g.last, r.message, r.session",
     fields=_SAID
     | {
-        "role": Field(f"CASE WHEN {IS_PROMPT} THEN 'user' ELSE 'assistant' END", "Who says it."),
+        "role": Field(
+            f"CASE WHEN {IS_PROMPT} THEN 'user' ELSE 'assistant' END",
+            "Who says it.",
+            values=("user", "assistant"),
+        ),
         "at": Field("g.at", "When it began.", "instant"),
         "is_error": Field("g.is_error", "Whether it tells of an error.", "flag"),
         "message_id": Field("coalesce(r.message, g.message_id)", "The response's id."),
@@ -263,7 +281,6 @@ MESSAGES: Final = Resource(
         "type", "session_id", "uuid", "parent_uuid", "git_branch", "time_range", "role",
         "content_type", "content_match", "tool_name", "has_error", "project",
     ),
-    roles=("user", "assistant"),
 )  # fmt: skip
 
 # The same for sums: one row for each pass of a response, with what it used and the model of it.
@@ -284,7 +301,7 @@ PASSES: Final = MESSAGES._replace(
 TOOLS: Final = Resource(
     name="tools",
     alias="calls",
-    about="Every call of a tool, with what came of it.",
+    about="Every call of a tool, with its outcome.",
     source="calls AS c JOIN records AS r ON r.id = c.record"
     " LEFT JOIN names AS tool ON tool.id = c.tool"
     " LEFT JOIN touches AS f ON f.record = c.record AND f.block = c.block"
@@ -299,11 +316,16 @@ TOOLS: Final = Resource(
         "status": Field(
             "CASE c.is_error WHEN 0 THEN 'success' WHEN 1 THEN 'error' ELSE 'pending' END",
             "success, error or pending.",
+            values=("success", "error", "pending"),
         ),
         "is_error": Field("c.is_error", "Null while there is no answer.", "flag"),
         "duration_ms": Field("c.duration_us / 1000.0", "How long the answer took.", "number"),
         "file": Field("fp.path", "The file that it names."),
-        "action": Field("f.action", "What it does with the file: read, write, edit, search."),
+        "action": Field(
+            "f.action",
+            "What it does with the file: read, write, edit, search.",
+            values=("read", "write", "edit", "search"),
+        ),
         "uuid": _SAID["uuid"],
         "parent_uuid": _SAID["parent_uuid"],
         "model": _SAID["model"],
@@ -323,5 +345,18 @@ TOOLS: Final = Resource(
 )  # fmt: skip
 
 RESOURCES: Final = (RECORDS, MESSAGES, TOOLS)
-ALIASES: Final = {"timestamp": "at"}
+ALIASES: Final = {
+    "timestamp": "at",
+    "tool": "tool_name",
+    "session": "session_id",
+    "branch": "git_branch",
+    "parent": "parent_uuid",
+}
 """Other names of fields."""
+MATCHED: Final = {
+    "tool_name": Field("", "A tool that it calls, or whose result it has."),
+    "content_type": Field(
+        "", "A kind of block that it has and that is not empty.", values=get_args(ContentType)
+    ),
+}
+"""What rows can be compared by even if it is not one of their fields."""

@@ -11,7 +11,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -24,6 +24,7 @@ from turnlog.index.ids import IS_PROMPT, microseconds, short_uuid
 from turnlog.index.texts import TextKind
 from turnlog.query.fields import (
     ALIASES,
+    MATCHED,
     RESOURCES,
     Aggregate,
     Field,
@@ -44,6 +45,8 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "aggregate": Aggregate,
     "output": Output,
 }
+_COMPARISON: Final = re.compile(r"([\w.-]+)\s*(!=|=|~)(.*)", re.DOTALL)
+_FLAGS: Final = {"true": 1, "yes": 1, "false": 0, "no": 0}
 _TEXTS: Final = (
     TextKind.PROMPT, TextKind.RESPONSE, TextKind.TITLE, TextKind.SUMMARY, TextKind.CONTEXT,
     TextKind.NOTE,
@@ -60,9 +63,11 @@ def parse_query(question: Mapping[str, Any]) -> Query:
     _only("a query", plain, structs.fields(Query))
     for section, kind in _SECTIONS.items():
         options = plain.get(section, {})
-        if not isinstance(options, dict):
-            raise UsageError(f"{section} has to be an object", hint=_takes(_names(kind)))
-        _only(section, options, structs.fields(kind))
+        parts = options if isinstance(options, list) and section == "aggregate" else [options]
+        for part in parts:
+            if not isinstance(part, dict):
+                raise UsageError(f"{section} has to be an object", hint=_takes(_names(kind)))
+            _only(section, part, structs.fields(kind))
     within = plain.get("filter", {}).get("time_range")
     if isinstance(within, dict):
         _only("time_range", within, structs.fields(TimeRange))
@@ -97,6 +102,74 @@ def field_named(resource: Resource, name: str, what: str, *, kinds: Iterable[str
     return found
 
 
+Operator = Literal["=", "!=", "~"]
+
+
+class Comparison(NamedTuple):
+    """What a field of a row must be, must not be, or must match."""
+
+    field: str
+    operator: Operator
+    value: str
+
+    is_indexed: bool
+    """Whether the index decides it; otherwise rows are read and compared."""
+
+
+def parse_comparison(resource: Resource, text: str) -> Comparison:
+    """Parse ``FIELD=VALUE``, ``FIELD!=VALUE`` or ``FIELD~REGEX``; raise UsageError if invalid."""
+    match = _COMPARISON.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(
+            f"invalid filter {text!r}",
+            hint="use FIELD=VALUE, FIELD!=VALUE or FIELD~REGEX;"
+            f" {_takes(comparable(resource), text)}",
+        )
+    typed, operator, value = match.groups()
+    name = ALIASES.get(typed, typed)
+    field = comparable(resource).get(name)
+    if field is None and not is_path(typed):
+        raise UsageError(
+            f"{resource.name} have no field {typed!r}",
+            hint=_takes([*comparable(resource), *ALIASES], typed),
+        )
+    if field is not None and field.kind == "instant":
+        raise UsageError(
+            f"{typed} is not a filter", hint="use a time range", code="time-not-compared"
+        )
+    if operator == "~":
+        if name == "content_type":
+            raise UsageError("content_type~ is not a filter", hint="use content_type=thinking")
+        pattern_of(value, typed, check_pattern)
+    elif field is not None:
+        _check_value(typed, field, value)
+    is_indexed = name in MATCHED or (operator != "~" and field is not None and field.kind != "read")
+    return Comparison(name, cast("Operator", operator), value, is_indexed)
+
+
+def comparable(resource: Resource) -> dict[str, Field]:
+    """Return the fields that rows of *resource* can be compared by."""
+    also = {name: each for name, each in MATCHED.items() if name in resource.filters}
+    return also | resource.fields
+
+
+def _check_value(name: str, field: Field, value: str) -> None:
+    if field.values and value not in field.values:
+        raise UsageError(f"{name} is never {value!r}", hint=_takes(field.values, value))
+    if field.kind == "flag" and value.lower() not in _FLAGS:
+        raise UsageError(f"{name} is never {value!r}", hint="use true or false")
+    if field.kind == "number" and not _is_number(value):
+        raise UsageError(f"{name}: {value!r} is not a number", hint="use a number, such as 100")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_path(name: str) -> bool:
     """Return whether a name is a path into the record's own JSON."""
     return "." in name and bool(name.strip("."))
@@ -123,6 +196,8 @@ class QueryConditions:
         """What all records of a row have in common."""
         self.having: list[str] = []
         """What at least one record of a row is."""
+        self.lacking: list[str] = []
+        """What no record of a row is."""
         self.outer: list[str] = []
         """What the row itself is."""
         self.values: dict[str, Any] = {}
@@ -137,8 +212,10 @@ class QueryConditions:
         """Return what the rows are selected from."""
         inner = " AND ".join(self.inner) or "TRUE"
         grouped = resource.name == "messages"
-        having = " AND ".join(f"max({each})" if grouped else each for each in self.having) or "TRUE"
-        source = resource.source.format(inner=inner, having=having)
+        form = "max({})" if grouped else "({})"
+        having = [form.format(each) for each in self.having]
+        having += [f"{form.format(each)} IS NOT TRUE" for each in self.lacking]
+        source = resource.source.format(inner=inner, having=" AND ".join(having) or "TRUE")
         return " AND ".join((source, *self.outer))
 
 
@@ -147,10 +224,11 @@ def conditions_of(
     resource: Resource,
     query_filter: QueryFilter,
     *,
+    where: Iterable[Comparison] = (),
     now: datetime,
     zone: tzinfo,
 ) -> QueryConditions:
-    """Turn a filter, but for what must be read, into SQL."""
+    """Turn a filter and comparisons into SQL, except what must be read."""
     conditions = QueryConditions()
     for name, value in structs.asdict(query_filter).items():
         if value is not None and name in _CONDITIONS:
@@ -164,7 +242,37 @@ def conditions_of(
             if bound is not None:
                 at = microseconds(moment(bound, now=now, zone=zone))
                 conditions.outer.append(f"{column} {sign} {conditions.put(at)}")
+    for comparison in where:
+        if comparison.is_indexed:
+            _compare(conditions, db, resource, comparison)
     return conditions
+
+
+def _compare(
+    conditions: QueryConditions, db: sqlite3.Connection, resource: Resource, comparison: Comparison
+) -> None:
+    """Add the condition for a comparison that the index decides."""
+    name, operator, value, _ = comparison
+    part = QueryConditions()
+    part.values = conditions.values
+    field = comparable(resource)[name]
+    if name == "tool_name":
+        _tool_name(part, db, resource, value if operator == "~" else rf"^{re.escape(value)}\Z")
+    elif name == "is_error":
+        _has_error(part, db, resource, bool(_FLAGS[value.lower()]))
+    elif name in _CONDITIONS:
+        _CONDITIONS[name](part, db, resource, value)
+    else:
+        typed = float(value) if field.kind == "number" else value
+        part.outer.append(f"{field.sql} = {part.put(typed)}")
+    if operator == "!=":
+        conditions.inner += [f"({each}) IS NOT TRUE" for each in part.inner]
+        conditions.lacking += part.having
+        conditions.outer += [f"({each}) IS NOT TRUE" for each in part.outer]
+    else:
+        conditions.inner += part.inner
+        conditions.having += part.having
+        conditions.outer += part.outer
 
 
 def projects_in(db: sqlite3.Connection, project: str) -> str:
@@ -311,8 +419,10 @@ def _check(query: Query) -> None:
                 f"{resource.name} are not filtered by {name}", hint=_takes(resource.filters)
             )
     role = query.filter.role
-    if role is not None and role not in resource.roles:
-        raise UsageError(f"no {resource.name} have the role {role!r}", hint=_takes(resource.roles))
+    if role is not None and role not in (roles := resource.fields["role"].values):
+        raise UsageError(f"no {resource.name} have the role {role!r}", hint=_takes(roles))
+    for text in query.where:
+        parse_comparison(resource, text)
     for name in ("content_match", "tool_name"):
         text = getattr(query.filter, name)
         if text is not None:
@@ -320,12 +430,12 @@ def _check(query: Query) -> None:
     extract = query.transform.extract
     if extract is not None:
         _check_extract(resource, extract)
-    group_by, aggregate = query.transform.group_by, query.aggregate
+    group_by = query.transform.group_by
     if group_by is not None:
         field_named(resource, group_by, "group_by")
-    if aggregate is not None:
+    for aggregate in query.aggregates:
         _check_aggregate(resource, aggregate, group_by)
-    is_grouped = group_by is not None or aggregate is not None
+    is_grouped = group_by is not None or bool(query.aggregates)
     if is_grouped and extract is not None:
         raise UsageError(
             "groups and figures have no fields to extract", hint="leave out extract, or the rest"

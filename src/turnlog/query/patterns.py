@@ -18,12 +18,14 @@ from turnlog.index.connection import Index
 from turnlog.index.ids import IS_BESIDE, IS_CALL, IS_FIRST, IS_PROMPT, instant_at
 from turnlog.query.filters import scope_sql
 
-Interval = Literal["hour", "day", "week"]
+Interval = Literal["hour", "day", "week", "month"]
 Metric = Literal["calls", "errors", "error_rate", "messages", "tokens", "prompts"]
 INTERVALS: Final = get_args(Interval)
 METRICS: Final = get_args(Metric)
 
+SHORTEST: Final = 2
 LONGEST: Final = 5
+"""How many calls a sequence has."""
 _LONGEST_PATTERN: Final = 20
 _MOST_BUCKETS: Final = 5_000
 # No zone of today differs from another by less.
@@ -90,7 +92,7 @@ def tool_sequences(
     index: Index,
     *,
     min_occurrences: int = 3,
-    shortest: int = 2,
+    shortest: int = SHORTEST,
     longest: int = LONGEST,
     pattern: str | None = None,
     since: datetime | None = None,
@@ -104,10 +106,10 @@ def tool_sequences(
     lengths = (
         range(shortest, longest + 1) if wanted is None else range(len(wanted), len(wanted) + 1)
     )
-    if wanted is None and not 1 < shortest <= longest <= LONGEST:
+    if wanted is None and not SHORTEST <= shortest <= longest <= LONGEST:
         raise UsageError(
             f"invalid length of sequences: {shortest} to {longest} calls",
-            hint=f"say lengths from 2 to {LONGEST}",
+            hint=f"use lengths from {SHORTEST} to {LONGEST}",
         )
     where, values = scope_sql(index, since, until, project)
     names: dict[int, str] = dict(index.db.execute("SELECT id, name FROM names"))
@@ -289,6 +291,8 @@ def _bucket(at: datetime, interval: Interval, zone: tzinfo) -> datetime:
         day = here.date()
         if interval == "week":
             day -= timedelta(days=day.weekday())
+        if interval == "month":
+            day = day.replace(day=1)
         return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
     except OverflowError:  # The first and the last day there are have no other zone.
         return at
@@ -298,7 +302,12 @@ def _filled(
     starts: list[datetime], interval: Interval, zone: tzinfo, notes: list[str]
 ) -> list[datetime]:
     """Return the buckets with the empty ones between them, unless those are too many."""
-    step = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}
+    step = {
+        "hour": timedelta(hours=1),
+        "day": timedelta(days=1),
+        "week": timedelta(weeks=1),
+        "month": timedelta(days=30),
+    }
     if not starts:
         return []
     if (starts[-1] - starts[0]) / step[interval] > _MOST_BUCKETS:

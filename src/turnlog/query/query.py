@@ -18,7 +18,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -44,9 +44,11 @@ from turnlog.query.fields import (
     Transform,
 )
 from turnlog.query.filters import (
+    Comparison,
     QueryConditions,
     conditions_of,
     field_named,
+    parse_comparison,
     parse_query,
     pattern_of,
     resource_named,
@@ -97,14 +99,18 @@ def query(  # noqa: PLR0917 - As the call is written.
     resource: str,
     filter: QueryFilter | Mapping[str, Any] | None = None,  # noqa: A002
     transform: Transform | Mapping[str, Any] | None = None,
-    aggregate: Aggregate | Mapping[str, Any] | None = None,
+    aggregate: Aggregate | Mapping[str, Any] | Sequence[Any] | None = None,
     output: Output | Mapping[str, Any] | None = None,
     *,
+    where: Sequence[str] = (),
     now: datetime | None = None,
     zone: tzinfo = UTC,
     read_at_most: int = READ_AT_MOST,
 ) -> QueryDocument:
-    """Answer a query. Dates without a zone of their own are in *zone*."""
+    """Answer a query. Dates without a zone of their own are in *zone*.
+
+    *where* has comparisons that all rows must meet, such as ``"status=error"``.
+    """
     question = parse_query(
         {
             "resource": resource,
@@ -112,6 +118,7 @@ def query(  # noqa: PLR0917 - As the call is written.
             "transform": transform,
             "aggregate": aggregate,
             "output": output,
+            "where": list(where),
         }
     )
     return answer(index, question, now=now, zone=zone, read_at_most=read_at_most)
@@ -131,16 +138,19 @@ def answer(
     A pattern that takes longer than *match_seconds* on one text is stopped, and a note says so.
     """
     resource = resource_named(question.resource)
+    where = [parse_comparison(resource, each) for each in question.where]
     conditions = conditions_of(
-        index.db, resource, question.filter, now=now or datetime.now(UTC), zone=zone
+        index.db, resource, question.filter, where=where, now=now or datetime.now(UTC), zone=zone
     )
     reader = RecordText(index, read_at_most)
     notes: list[str] = []
-    tool = question.filter.tool_name
-    if tool is not None and tools_like(index.db, tool, "tool_name") == "()":
-        notes += filter(None, [no_such_tool(index.db, tool)])
-    if question.filter.content_match is not None:
-        if not _match(index, resource, question, conditions, reader, match_seconds):
+    tools = [each.value for each in where if each.field == "tool_name" and each.operator == "="]
+    for tool in (question.filter.tool_name, *tools):
+        if tool is not None and tools_like(index.db, tool, "tool_name") == "()":
+            notes += filter(None, [no_such_tool(index.db, tool)])
+    checks = _checks(resource, question, where)
+    if checks:
+        if not _match(index, resource, question, conditions, reader, checks, match_seconds):
             notes.append(TOOK_TOO_LONG)
         if reader.is_exhausted:
             notes.append(
@@ -150,7 +160,7 @@ def answer(
             reader = RecordText(index, read_at_most)
     if question.output.format == "summary":
         document = _summary(index, resource, conditions, question)
-    elif question.transform.group_by is not None or question.aggregate is not None:
+    elif question.transform.group_by is not None or question.aggregates:
         document = _figures(index, resource, conditions, question)
     else:
         document = _rows(index, resource, conditions, question, reader)
@@ -162,22 +172,59 @@ def answer(
     return document
 
 
+class _Check(NamedTuple):
+    """A comparison with a value that is read, or a pattern that SQL cannot match."""
+
+    field: str | None
+    """None: all text of a row."""
+    sql: str
+    """Empty if the value is in the log only."""
+    expected: Any
+    """A pattern, or a text."""
+    is_negated: bool = False
+
+    def holds(self, value: Any, seconds: float) -> bool:
+        """Return whether *value* is as expected; raise TimeoutError if a pattern is slow."""
+        if value is None:
+            return self.is_negated
+        is_text = isinstance(value, str | dict | list)
+        text = leaves(value) if is_text else msgspec.json.encode(value).decode()
+        if isinstance(self.expected, str):
+            return (text == self.expected) is not self.is_negated
+        return bool(self.expected.search(text, timeout=seconds))
+
+
+def _checks(resource: Resource, question: Query, where: Sequence[Comparison]) -> list[_Check]:
+    """Return what SQL cannot decide, what needs no reading first."""
+    checks = []
+    for name, operator, value, is_indexed in where:
+        if not is_indexed:
+            field = resource.fields.get(name)
+            expected = pattern_of(value, name) if operator == "~" else value
+            checks.append(_Check(name, field.sql if field else "", expected, operator == "!="))
+    checks.sort(key=lambda check: not check.sql)
+    match = question.filter.content_match
+    if match is not None:
+        checks.append(_Check(None, "", pattern_of(match, "content_match")))
+    return checks
+
+
 def _match(  # noqa: PLR0917 - A step of one caller.
     index: Index,
     resource: Resource,
     question: Query,
     conditions: QueryConditions,
     reader: RecordText,
+    checks: Sequence[_Check],
     match_seconds: float,
 ) -> bool:
-    """Read what the other conditions leave, and keep the rows that match the pattern.
+    """Read what the other conditions leave, and keep the rows that pass *checks*.
 
     Return whether all of that was searched: a slow pattern is stopped.
     """
-    pattern = pattern_of(question.filter.content_match or "", "content_match")
     is_listed = (
         question.transform.group_by is None
-        and question.aggregate is None
+        and not question.aggregates
         and question.output.format != "summary"
     )
     order, enough = "r.id DESC", 0
@@ -186,17 +233,31 @@ def _match(  # noqa: PLR0917 - A step of one caller.
         # One more, to know whether there is a next page.
         enough = question.output.limit and question.output.offset + question.output.limit + 1
     source = conditions.source(resource)
-    sql = f"SELECT {resource.key}, {resource.hidden} FROM {source} ORDER BY {order}"  # noqa: S608 - Ours.
+    stored = [check.sql for check in checks if check.sql]
+    select = ", ".join((resource.key, *stored, resource.hidden))
+    sql = f"SELECT {select} FROM {source} ORDER BY {order}"  # noqa: S608 - Ours.
     keys = []
     is_done = True
-    for key, *hidden in index.db.execute(sql, conditions.values):
-        text = _read_match(reader, resource, hidden)
-        if reader.is_exhausted:
-            break
+
+    def passes(values: Sequence[Any], hidden: Sequence[Any]) -> bool:
+        for number, check in enumerate(checks):
+            if check.sql:
+                value = values[number]
+            elif check.field is None:
+                value = _read_match(reader, resource, hidden)
+            else:
+                value = _read_row(reader, resource, hidden, (check.field,))[check.field]
+            if not check.holds(value, match_seconds):
+                return False
+        return True
+
+    for key, *row in index.db.execute(sql, conditions.values):
         try:
-            is_match = pattern.search(text, timeout=match_seconds)
+            is_match = passes(row[: len(stored)], row[len(stored) :])
         except TimeoutError:
             is_done = False
+            break
+        if reader.is_exhausted:
             break
         if is_match:
             keys.append(key)
@@ -241,28 +302,37 @@ def _rows(
 def _figures(
     index: Index, resource: Resource, conditions: QueryConditions, question: Query
 ) -> QueryDocument:
-    """Return a figure of all rows, or one for each group."""
-    aggregate = question.aggregate or Aggregate()
-    group_by, of = question.transform.group_by, aggregate.field
-    function = aggregate.function
-    if function == "group":
-        group_by, of, function = of, None, "count"
-    if function == "sum" and resource is MESSAGES and of in COUNTERS:
-        resource = PASSES
-    measured = None if of is None else field_named(resource, of, function)
-    name = function if of is None else f"{function}_{of}"
-    figure = f"{function}({'*' if measured is None else measured.sql})"
-    kind = measured.kind if measured is not None and function in ("min", "max") else "number"
-    kinds: dict[str, str] = {name: kind}
-    select, grouping = figure, ""
+    """Return figures of all rows, or of each group."""
+    group_by = question.transform.group_by
+    kinds: dict[str, str] = {}
+    figures: dict[str, tuple[Resource, str]] = {}
+    for aggregate in question.aggregates or [Aggregate()]:
+        function, of = aggregate.function, aggregate.field
+        if function == "group":
+            group_by, of, function = of, None, "count"
+        is_pass = function == "sum" and resource is MESSAGES and of in COUNTERS
+        source = PASSES if is_pass else resource
+        measured = None if of is None else field_named(source, of, function)
+        name = function if of is None else f"{function}_{of}"
+        figures[name] = source, f"{function}({'*' if measured is None else measured.sql})"
+        is_same = measured is not None and function in ("min", "max")
+        kinds[name] = measured.kind if measured is not None and is_same else "number"
     if group_by is not None:
-        grouped = field_named(resource, group_by, "group_by")
-        kinds = {group_by: grouped.kind} | kinds
-        select, grouping = f"{grouped.sql}, {figure}", "GROUP BY 1"
-    order = _order_of_groups(list(kinds), question.output)
+        kinds = {group_by: field_named(resource, group_by, "group_by").kind} | kinds
+    # One statement for each source, and one row for each group of theirs.
+    parts = []
+    for source in {id(source): source for source, _ in figures.values()}.values():
+        group = "NULL" if group_by is None else field_named(source, group_by, "group_by").sql
+        select = [group, *(sql if of is source else "NULL" for of, sql in figures.values())]
+        grouping = "" if group_by is None else "GROUP BY 1"
+        parts.append(f"SELECT {', '.join(select)} FROM {conditions.source(source)} {grouping}")  # noqa: S608
+    columns = [f"f{number}" for number in range(len(figures))]
+    select = [*(["g"] if group_by is not None else []), *(f"max({name})" for name in columns)]
     sql = (
-        f"SELECT {select} FROM {conditions.source(resource)} {grouping}"  # noqa: S608 - Ours.
-        f" ORDER BY {order} {_page(question.output, conditions)}"
+        f"WITH parts(g, {', '.join(columns)}) AS ({' UNION ALL '.join(parts)})"  # noqa: S608
+        f" SELECT {', '.join(select)} FROM parts GROUP BY g"
+        f" ORDER BY {_order_of_groups(list(kinds), question.output)}"
+        f" {_page(question.output, conditions)}"
     )
     rows, following = _cut(index.db.execute(sql, conditions.values).fetchall(), question.output)
     groups = [

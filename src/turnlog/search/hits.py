@@ -8,6 +8,7 @@ positions in the snippet, not in the text.
 from __future__ import annotations
 
 import re
+import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -19,12 +20,13 @@ from msgspec import Struct, field, structs
 from turnlog.index.connection import Index
 from turnlog.index.ids import SUBAGENT, instant_at, json_array, long_uuid
 from turnlog.index.texts import Text, TextKind
-from turnlog.search.filters import IS_GONE
-from turnlog.search.scan import TextMatch
+from turnlog.search.filters import IS_GONE, WAS_TAKEN
 from turnlog.search.tokenizer import Span
 
 WIDTH: Final = 160
 """The default length of a snippet in characters."""
+LONGEST_TEXT: Final = 1_000_000
+"""Only the beginning of a longer text is matched with a pattern."""
 WINDOW: Final = 1_500
 """How much of a longer text is searched for matches, around the first one."""
 
@@ -59,6 +61,16 @@ _LONGEST_LINE: Final = 400
 # How many characters a snippet may be shorter, to end between words.
 _GIVE: Final = 24
 _ELLIPSIS: Final = "…"
+
+
+class TextMatch(NamedTuple):
+    """A text that matches."""
+
+    record: int
+    part: int
+    kind: int
+    session: int | None
+    score: float = 0.0
 
 
 class Hit(Struct, kw_only=True):
@@ -194,6 +206,12 @@ def _masked(hit: Hit, mask: Callable[[str], str]) -> Hit:
     return structs.replace(
         hit, **{name: mask(value) for name, value in values if isinstance(value, str)}
     )
+
+
+def was_taken(db: sqlite3.Connection, record: int) -> bool:
+    """Return whether a note of a queued prompt is followed by the prompt itself."""
+    query = f"SELECT 1 FROM records AS r WHERE r.id = ? AND {WAS_TAKEN}"  # noqa: S608 - Ours.
+    return db.execute(query, (record,)).fetchone() is not None
 
 
 def make_snippet(

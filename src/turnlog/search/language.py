@@ -56,6 +56,8 @@ _ROLES: Final = {
 _OPERATORS: Final = frozenset({"OR", "|", "AND", "NOT"})
 _MOST_NOTES: Final = 10
 _SHOWN: Final = 40
+_LONGEST_FIELD: Final = 10
+_CLOSE: Final = 0.75
 
 _INK: Final = re.compile(r"\S")
 _RUN: Final = re.compile(r"\S+")
@@ -346,8 +348,12 @@ class _Reader(Struct):
             is_other = value.startswith((":", "//"))  # C++ or a URL.
             if name.lower() == _ERROR and colon and value and not is_other:
                 node = _error(Word(value, is_required=True))
+            elif field and not is_other:
+                node = self._filter(field, value, body)
             else:
-                node = self._filter(field, value, body) if field and not is_other else _word(body)
+                if value and not is_other and (near := _similar_field(name.lower())):
+                    self._as_word(body, f"did you mean {near}:{value}?")
+                node = _word(body)
         if token.is_required and node:
             node = _required(node)
         return _negated(node) if node and token.is_negated else node
@@ -392,6 +398,15 @@ class _Reader(Struct):
 
 def _error(text: Node) -> Node:
     return All((FieldFilter("is", "error"), text))
+
+
+def _similar_field(name: str) -> str:
+    """Return the field that *name* is a misspelling of, or an empty string."""
+    if not name.isalpha() or not len(name) <= _LONGEST_FIELD:
+        return ""
+    from difflib import get_close_matches  # noqa: PLC0415 - Few words contain a colon.
+
+    return next(iter(get_close_matches(name, (*_FIELDS, _ERROR), n=1, cutoff=_CLOSE)), "")
 
 
 def _has_letters(text: str) -> bool:

@@ -226,18 +226,18 @@ def _end_of_word(text: str, start: int, end: int) -> int:
 
 
 def without_common(wanted: Sequence[Term]) -> Sequence[Term]:
-    """Return the terms to highlight: common words only if there are no others."""
+    """Return the terms that are not common words; all if there are no others."""
     return [term for term in wanted if term.weight > _OF_COMMON] or wanted
 
 
 def highlighter_of(
-    wanted: Sequence[Term], leaves: Sequence[Word | Phrase] = ()
+    find: Callable[[str], list[Occurrence]], leaves: Sequence[Word | Phrase] = ()
 ) -> Callable[[str], list[Span]]:
-    """Return a function that finds *wanted* and, as they are written, *leaves* in a text.
+    """Return a function that returns what *find* and, as they are written, *leaves* find in a text.
 
     It returns sorted spans that do not overlap.
     """
-    find, exactly = finder(without_common(wanted)), highlighter(leaves)
+    exactly = highlighter(leaves)
 
     def spans(text: str) -> list[Span]:
         found = [(start, end) for start, end, _ in find(text)]
@@ -261,7 +261,7 @@ def densest(occurrences: Sequence[Occurrence]) -> int | None:
 
 
 Passage = tuple[float, Row]
-"""The score of a text that has some of the terms, and its row."""
+"""The score of a text that has some of the terms, and its row, which begins with a unique id."""
 
 
 class Ranking:
@@ -338,7 +338,7 @@ class Ranking:
                     occurrences = find(text[:_READ_CHARACTERS])
                     passages[place] = (self._score_read(row, occurrences), row)
                     seen |= sum(1 << number for number in {each.term for each in occurrences})
-            passages.sort(key=_by_score, reverse=True)
+            passages.sort(reverse=True)
             if self._index.is_masked:  # What is masked must not decide the order.
                 scores[session] = self._session_score(session, seen)
         for session, places in self._place_names(best).items():
@@ -375,7 +375,7 @@ class Ranking:
         for session in grouped.keys() - relevant:  # They only have words such as "the".
             del grouped[session]
         for passages in grouped.values():
-            passages.sort(key=_by_score, reverse=True)
+            passages.sort(reverse=True)
         return grouped
 
     def _session_score(self, session: int, among: int = -1) -> float:
@@ -432,10 +432,6 @@ def worth_showing(passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages of a session that are not much worse than its best."""
     least = passages[0][0] * _WORTH_SHOWING
     return [passage for passage in passages if passage[0] >= least]
-
-
-def _by_score(passage: Passage) -> tuple[float, int]:
-    return passage[0], passage[1][0]
 
 
 def _rarity(count: int, total: int) -> float:

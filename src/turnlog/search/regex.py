@@ -24,9 +24,7 @@ _MOST_STOPS: Final = 5
 _READING: Final = 0.2
 # In Python's syntax a brace that begins no repetition is literal, but `regex` reads `{e<=1}` as
 # fuzzy matching. `\N{BULLET}` and other escapes stay as they are.
-_BRACE: Final = re.compile(
-    r"\\N\{[^{}\\]{0,100}\}|\\.|\{(?!\d{1,10}\}|\d{0,10},\d{0,10}\})", re.DOTALL
-)
+_BRACE: Final = r"(?s)\\N\{[^{}\\]{0,100}\}|\\.|\{(?!\d{1,10}\}|\d{0,10},\d{0,10}\})"
 
 T = TypeVar("T")
 
@@ -49,7 +47,7 @@ def compile_pattern(text: str, flags: re.RegexFlag = re.NOFLAG) -> Any:
     import regex  # noqa: PLC0415
 
     check_pattern(text, flags)
-    escaped = _BRACE.sub(lambda found: r"\{" if found[0] == "{" else found[0], text)
+    escaped = re.sub(_BRACE, lambda found: r"\{" if found[0] == "{" else found[0], text)
     try:
         return regex.compile(escaped, int(flags))
     except (regex.error, OverflowError, RecursionError) as error:

@@ -23,13 +23,12 @@ from turnlog.index.connection import Index
 from turnlog.index.ids import BESIDE, OFFSET_BITS, SECOND_BITS, microseconds
 from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.records.damage import Damage
-from turnlog.search.filters import CROWD_SECONDS, WAS_TAKEN
+from turnlog.search.filters import CROWD_SECONDS
+from turnlog.search.hits import LONGEST_TEXT, TextMatch, was_taken
 from turnlog.search.language import FieldFilter, Node, Word
 from turnlog.search.regex import TimeBudget, compile_pattern
 from turnlog.search.tokenizer import Span
 
-LONGEST_TEXT: Final = 1_000_000
-"""Only the beginning of a longer text is matched with a pattern."""
 EVERY_RECORD: Final = (b"{",)
 """Bytes that every record has."""
 
@@ -42,27 +41,17 @@ _DATED_BEFORE: Final = """
 SELECT id, at FROM records WHERE id < ? AND id >= ? AND at IS NOT NULL ORDER BY id DESC LIMIT 1
 """
 
-_WORDS: Final = re.compile("[0-9A-Za-z]+")
+_WORDS: Final = "[0-9A-Za-z]+"
 _MOST_NEEDLES: Final = 8
 _MOST_SPANS: Final = 100
 # A longer needle is not found any faster.
 _LONG_ENOUGH: Final = 100
 _QUANTIFIERS: Final = "*+?{"
 # These are longer than one character, or stand for a character that is not in the pattern.
-_LONG_ESCAPE: Final = re.compile(r"\\[xuUN0-9]")
+_LONG_ESCAPE: Final = r"\\[xuUN0-9]"
 # All groups except those that change what is around them: flags, comments, conditions.
 _GROUP: Final = re.compile(r"\((?!\?)|\(\?(?:[:=!>]|<[=!]|P[<=])")
 _COUNTS: Final = re.compile(r"\d*+,?\d*+\}")
-
-
-class TextMatch(NamedTuple):
-    """A text that matches."""
-
-    record: int
-    part: int
-    kind: int
-    session: int | None
-    score: float = 0.0
 
 
 class ScanScope(NamedTuple):
@@ -288,12 +277,6 @@ def _matches(
             yield TextMatch(record, part, int(kind), session)
 
 
-def was_taken(db: sqlite3.Connection, record: int) -> bool:
-    """Return whether a note of a queued prompt is followed by the prompt itself."""
-    query = f"SELECT 1 FROM records AS r WHERE r.id = ? AND {WAS_TAKEN}"  # noqa: S608 - Ours.
-    return db.execute(query, (record,)).fetchone() is not None
-
-
 def _is_indexed(db: sqlite3.Connection, candidate: _Candidate) -> bool:
     """Return whether the index has a text of the record; ids of texts are times."""
     second = max(0, -candidate.before_us) // _SECOND_US
@@ -394,7 +377,7 @@ def _candidates(
 
 def _whole_words(run: str) -> Iterator[Word]:
     """Yield the words that end within *run*, and a last one that may continue as a prefix."""
-    for word in _WORDS.finditer(run):
+    for word in re.finditer(_WORDS, run):
         if word.start() > 0:  # Otherwise it may be the end of a longer word.
             yield Word(word[0], word.end() == len(run))
 
@@ -404,7 +387,7 @@ def _required(text: str) -> list[list[str]]:
 
     Rather too few than too many: groups are ignored.
     """
-    if _LONG_ESCAPE.search(text):
+    if re.search(_LONG_ESCAPE, text):
         return [[]]
     ways, run = [list[str]()], ""
     depth = at = 0

@@ -20,7 +20,7 @@ from functools import partial
 from heapq import merge
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
@@ -29,7 +29,16 @@ from turnlog.formats.projects import expand_path
 from turnlog.index.connection import Index
 from turnlog.index.texts import ANSWERED, WEIGHTS, TextKind
 from turnlog.search.filters import Table
-from turnlog.search.hits import WIDTH, Hit, HitReader, HitView, first_place
+from turnlog.search.hits import (
+    LONGEST_TEXT,
+    WIDTH,
+    Hit,
+    HitReader,
+    HitView,
+    TextMatch,
+    first_place,
+    was_taken,
+)
 from turnlog.search.language import (
     FieldFilter,
     Node,
@@ -58,18 +67,6 @@ from turnlog.search.ranking import (
     worth_showing,
 )
 from turnlog.search.regex import TOOK_TOO_LONG, TimeBudget
-from turnlog.search.scan import (
-    EVERY_RECORD,
-    LONGEST_TEXT,
-    ScanPattern,
-    ScanScope,
-    TextMatch,
-    literal_pattern,
-    needles_of,
-    regex_pattern,
-    scan,
-    was_taken,
-)
 from turnlog.search.sql import (
     Renderer,
     SearchStatement,
@@ -80,6 +77,9 @@ from turnlog.search.sql import (
 )
 from turnlog.search.suggestions import another_time_note, similar_word, unknown_notes, without_dates
 from turnlog.search.tokenizer import highlighter, literal_of, matches, terms
+
+if TYPE_CHECKING:
+    from turnlog.search.scan import ScanPattern
 
 PER_SESSION: Final = 3
 """How many hits of a session are returned, unless more are asked for."""
@@ -197,6 +197,8 @@ def search(
     if isinstance(query, str) and (exact or regex):
         if not query.strip():
             raise UsageError("the query is empty", hint="give the text to search for")
+        from turnlog.search.scan import literal_pattern, regex_pattern  # noqa: PLC0415 - Rare.
+
         pattern = regex_pattern(query) if regex else literal_pattern(query)
         page = structs.replace(page, newest=True, per_session=per_session or 0)
         return run.pattern(pattern, bounds, page, _tables(with_results=with_results))
@@ -274,7 +276,7 @@ class _Search:
     def exactly(self, tree: Node | None, page: HitPage, tables: list[Table]) -> SearchDocument:
         """Search for texts that match all of *tree*."""
         document = self.find(tree, page, tables)
-        if page.mask is None and not self._index.is_masked:
+        if self._is_empty and page.mask is None and not self._index.is_masked:
             words = terms_of(leaf for leaf in word_leaves(tree) if not leaf.is_prefix)
             self._explain(tree, self._known(words, tables, is_open=False)[1], page, tables)
         return self._finish(document)
@@ -376,7 +378,7 @@ class _Search:
         self._totals = None if is_cut else Counter(row[4] for row in ranking.rows.values())
         accepts = (lambda text: bool(find(text))) if self._index.is_masked else None
         view = HitView(
-            highlighter_of(wanted, word_leaves(hard)),
+            highlighter_of(find, word_leaves(hard)),
             lambda text: densest(find(text[:LONGEST_TEXT])),
             page.width,
             page.context,
@@ -444,6 +446,8 @@ class _Search:
         if literal is None:
             found = self._matches(tree, page, tables)
         else:
+            from turnlog.search.scan import EVERY_RECORD, needles_of  # noqa: PLC0415 - Rare.
+
             nodes = conjuncts(tree)
             texts = joined([node for node in nodes if not isinstance(node, FieldFilter)])
             found = self._scan(
@@ -471,6 +475,8 @@ class _Search:
         tables: list[Table],
         ignores_case: bool = False,  # noqa: FBT001, FBT002
     ) -> Iterator[TextMatch]:
+        from turnlog.search.scan import ScanScope, scan  # noqa: PLC0415 - Rare.
+
         ids = self._renderer.filters.ids
         scope = ScanScope.of_filters(filters, ids, with_results="answered" in tables)
         return scan(self._index, needles, accepts, scope, self._budget, ignores_case=ignores_case)

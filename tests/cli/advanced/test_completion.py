@@ -48,6 +48,16 @@ def test_sessions_are_told_with_and_without_an_index(completed, turnlog, tmp_pat
     assert completed("sessions", "--tool", "Ba") == ["Bash"]
 
 
+def test_filters_are_completed(completed, turnlog, tmp_path):
+    turnlog("refresh", CLAUDE_CONFIG_DIR=str(SAMPLES), TURNLOG_HOME=str(tmp_path / "own"))
+    assert completed("query", "tools", "is_") == ["is_error="]
+    assert "content_type=" in completed("query", "messages", "")
+    assert "content_type=" not in completed("query", "tools", "")
+    assert completed("query", "tools", "status=e") == ["status=error"]
+    assert completed("query", "tools", "tool!=Ba") == ["tool!=Bash"]
+    assert completed("query", "tools", "nothing=e") == []
+
+
 def test_a_project_is_offered_by_its_name_too(completed, turnlog, tmp_path):
     turnlog("refresh", CLAUDE_CONFIG_DIR=str(SAMPLES), TURNLOG_HOME=str(tmp_path / "own"))
     assert "orchard" in completed("cost", "--project", "orch")
@@ -93,7 +103,8 @@ def make_program(path):
     [
         ("show 2d3", HARVEST),
         ("sessions --project /home/ada/o", "/home/ada/orchard"),
-        ("query tools --tool Ba", "Bash"),
+        ("errors --tool Ba", "Bash"),
+        ("query tools stat", "status="),
     ],
 )
 def test_bash_completes(turnlog, tmp_path, words, reply):
@@ -113,7 +124,12 @@ def test_bash_completes(turnlog, tmp_path, words, reply):
         [bash, "-c", asked],
         capture_output=True,
         text=True,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **own},
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "HOME": str(tmp_path),
+            **own,
+        },
     )
     assert done.stdout.strip() == reply
 

@@ -53,7 +53,10 @@ def test_json_has_the_errors_and_where_they_stand(errors):
     ("options", "tools"),
     [
         (("--tool", "Read"), ["Read"]),
+        (("--tool", "read"), ["Read"]),
+        (("--tool", "Rea"), []),
         (("--tool", "API"), ["API"]),
+        (("--tool", "api"), ["API"]),
         (("--since", "2026-11-01T10:04"), ["API", "Read"]),
         (("--until", "2026-11-01T10:04"), ["Bash"]),
         (("--project", "/home/ada/orchard/cellar"), ["Read"]),
@@ -90,4 +93,4 @@ def test_nothing_found_and_mistakes(errors):
     code, _, err = errors("barn")
     assert code == 2
     assert "turnlog errors lists" in err
-    assert errors("--tool", "(")[0] == 2
+    assert errors("--tool", "(")[0] == 1  # A name, not a pattern.

@@ -1,15 +1,20 @@
 """turnlog query: options mean what the query means, and tables fit."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from query.test_query import PLAN
 from search.query_trees import SESSIONS, built
-from turnlog.cli.advanced.query import OPTIONS, read_query
+from turnlog.cli.advanced.query import read_query
 from turnlog.cli.terminal.tables import Need, widths_for
 from turnlog.errors import UsageError
 from turnlog.query.fields import RESOURCES
+from turnlog.query.filters import comparable
+
+SAMPLES = Path(__file__).parents[3] / "samples" / "claude"
 
 
 @pytest.fixture
@@ -40,7 +45,7 @@ def test_the_call_of_the_document_works_as_written(ask, asked):
     found = json.loads(out)
     assert [row["text"] for row in found["rows"]] == ["look into it", "frost again", "frost"]
     assert found["next"] is None
-    assert json.loads(ask("messages", "--role", "user", "--json")[1])["rows"] == found["rows"]
+    assert json.loads(ask("messages", "role=user", "--json")[1])["rows"] == found["rows"]
 
 
 def test_bare_names_are_quoted_outside_of_text_only():
@@ -55,47 +60,52 @@ def test_what_is_no_query_is_a_mistake(text):
     assert error.value.hint
 
 
-def test_every_filter_of_a_resource_is_an_option_of_it(ask):
+def test_help_lists_every_field(ask):
     for resource in RESOURCES:
         code, out, _ = ask(resource.name, "--help")
         assert code == 0
-        for name in resource.filters:
-            for option in (
-                ["--since", "--until"] if name == "time_range" else OPTIONS[name].split("/")
-            ):
-                assert option in out, (resource.name, option)
-        assert all(name in out for name in resource.fields)
-    assert set(OPTIONS) | {"time_range"} == {name for each in RESOURCES for name in each.filters}
+        named = set(re.findall(r"[\w.]+", out))
+        assert named >= set(comparable(resource))
+        assert named >= {value for each in resource.fields.values() for value in each.values}
+        assert all(len(line) <= 80 for line in out.splitlines())
 
 
 @pytest.mark.parametrize(
     ("options", "asked"),
     [
-        (("tools", "--status", "error"), {"filter": {"tool_status": "error"}}),
-        (("tools", "--tool", "^R"), {"filter": {"tool_name": "^R"}}),
-        (("tools", "--no-errors"), {"filter": {"has_error": False}}),
-        (("entries", "--type", "user"), {"filter": {"type": "user"}}),
-        (("entries", "--content", "thinking"), {"filter": {"content_type": "thinking"}}),
-        (("entries", "--match", "fr.st"), {"filter": {"content_match": "fr.st"}}),
-        (("entries", "--branch", "frost"), {"filter": {"git_branch": "frost"}}),
+        (("tools", "status=error"), {"filter": {"tool_status": "error"}}),
+        (("tools", "tool~^R"), {"filter": {"tool_name": "^R"}}),
+        (("messages", "tool~^R"), {"filter": {"tool_name": "^R"}}),
+        (("tools", "is_error=false"), {"filter": {"has_error": False}}),
+        (("entries", "type=user"), {"filter": {"type": "user"}}),
+        (("entries", "content_type=thinking"), {"filter": {"content_type": "thinking"}}),
+        (("entries", "content~fr.st"), {"filter": {"content_match": "fr.st"}}),
+        (("entries", "branch=frost"), {"filter": {"git_branch": "frost"}}),
+        (("entries", "session=aabb"), {"filter": {"session_id": "aabb"}}),
         (("entries", "--session", "aabb"), {"filter": {"session_id": "aabb"}}),
+        (("tools", "tool!=Bash", "result~."), {"where": ["tool!=Bash", "result~."]}),
         (
             ("entries", "--since", "2026-11-01T10:01", "--until", "2026-11-01T10:02"),
             {"filter": {"time_range": {"start": "2026-11-01T10:01", "end": "2026-11-01T10:02"}}},
         ),
         (
-            ("tools", "--group-by", "status", "--avg", "duration_ms"),
+            ("tools", "--by", "status", "--aggregate", "avg:duration_ms"),
             {
                 "transform": {"group_by": "status"},
-                "aggregate": {"function": "avg", "field": "duration_ms"},
+                "aggregate": [
+                    {"function": "count"},
+                    {"function": "avg", "field": "duration_ms"},
+                ],
             },
         ),
-        (("entries", "--count"), {"aggregate": {"function": "count"}}),
+        (("tools", "--by", "tool"), {"transform": {"group_by": "tool"}}),
+        (("entries", "--aggregate", "count"), {"aggregate": {"function": "count"}}),
+        (("entries", "--reverse"), {"output": {"sort_by": "at"}}),
         (
-            ("entries", "--sort", "offset", "--desc", "--limit", "3", "--offset", "1"),
+            ("entries", "--sort", "offset", "--reverse", "--limit", "3", "--offset", "1"),
             {"output": {"sort_by": "offset", "sort_order": "desc", "limit": 3, "offset": 1}},
         ),
-        (("calls", "--extract", "at, input,.version"),
+        (("calls", "--fields", "at, input,.version"),
          {"transform": {"extract": ["at", "input", ".version"]}}),
     ],
     ids=str,
@@ -113,9 +123,9 @@ def test_tables_fit_and_say_what_is_left(ask):
         ("messages", "--limit", "2"),
         ("entries",),
         ("tools",),
-        ("tools", "--extract", "log,file,session_id,uuid,parent_uuid,at,input,result"),
-        ("tools", "--group-by", "tool_name"),
-        ("entries", "--format", "summary"),
+        ("tools", "--fields", "log,file,session_id,uuid,parent_uuid,at,input,result"),
+        ("tools", "--by", "tool_name"),
+        ('{"resource": "entries", "output": {"format": "summary"}}',),
         ("sequences", "--min", "1"),
         ("files",),
         ("series",),
@@ -130,12 +140,91 @@ def test_tables_fit_and_say_what_is_left(ask):
 
 
 def test_lines_for_other_programs(ask):
-    code, out, _ = ask("tools", "--format", "tsv", "--extract", "tool_name,status")
+    asked = {"resource": "tools", "transform": {"extract": ["tool_name", "status"]}}
+    code, out, _ = ask(json.dumps(asked | {"output": {"format": "tsv"}}))
     assert code == 0
     assert out.splitlines()[0] == "tool_name\tstatus"
     assert "Bash\terror" in out.splitlines()
-    code, out, _ = ask("tools", "--format", "jsonl", "--extract", "tool_name,status")
+    code, out, _ = ask(json.dumps(asked | {"output": {"format": "jsonl"}}))
     assert {"tool_name": "Bash", "status": "error"} in map(json.loads, out.splitlines())
+
+
+def test_filters_compare_every_kind_of_field(ask):
+    def rows(*words):
+        return json.loads(ask(*words, "--limit", "0", "--json")[1])["rows"]
+
+    every = rows("tools", "--fields", "call_id,tool_name,file,offset,input,.uuid")
+    for name in ("tool_name", "file", "offset", "input", ".uuid"):
+        shown = [row[name] for row in every]
+        value = next(each for each in shown if each is not None)
+        text = "\n".join(value.values()) if isinstance(value, dict) else str(value)
+        equal = [row["call_id"] for row in every if row[name] == value]
+        other = [row["call_id"] for row in every if row[name] != value]
+        fields = ("--fields", "call_id")
+        assert [r["call_id"] for r in rows("tools", f"{name}={text}", *fields)] == equal, name
+        assert [r["call_id"] for r in rows("tools", f"{name}!={text}", *fields)] == other, name
+        pattern = f"{name}~^{re.escape(text)}$"
+        assert [r["call_id"] for r in rows("tools", pattern, *fields)] == equal, name
+        assert equal
+        assert other or name == "tool_name"
+
+
+def test_a_message_is_excluded_by_any_of_its_records(ask):
+    def count(*words):
+        return json.loads(ask("messages", *words, "--aggregate", "count", "--json")[1])["rows"][0]
+
+    for one in ("tool=Bash", "content_type=tool_use", "branch=frost", "role=user"):
+        rest = one.replace("=", "!=")
+        assert count(one)["count"] + count(rest)["count"] == count()["count"]
+        assert count(one)["count"]
+
+
+def test_several_figures_agree_with_each_alone(ask):
+    def rows(*figures):
+        words = [word for each in figures for word in ("--aggregate", each)]
+        out = ask("messages", "--by", "model", *words, "--sort", "model", "--json")[1]
+        return json.loads(out)["rows"]
+
+    both = rows("sum:output", "avg:output", "max:at")
+    for name in ("sum:output", "avg:output", "max:at"):
+        column = name.replace(":", "_")
+        assert [row[column] for row in rows(name)] == [row[column] for row in both]
+    assert list(both[0]) == ["model", "count", "sum_output", "avg_output", "max_at"]
+    one = json.loads(ask("messages", "--aggregate", "count", "--json")[1])["rows"]
+    assert sum(row["count"] for row in both) == one[0]["count"]
+
+
+def test_hints_name_the_filters_to_leave_out(ask):
+    code, out, err = ask("tools", "model=opus", "tool=Bsh", "--since", "7d")
+    assert code == 1
+    assert "leave out model=opus or tool=Bsh or --since; model~opus matches a part of it" in out
+    assert "did you mean Bash?" in err
+    assert "--min" not in ask("files", "nowhere.py")[1]
+
+
+def test_a_length_is_a_range(turnlog):
+    def lengths(text):
+        words = ("--min", "1", "--length", text, "--limit", "0", "--json")
+        out = turnlog("query", "sequences", *words, "--home", SAMPLES)[1]
+        return {len(each["tools"]) for each in json.loads(out)["sequences"]}
+
+    assert lengths("2") == lengths(":2") == {2}
+    assert lengths("3:4") == {3, 4}
+    assert lengths("3:") == {3, 4, 5}
+
+
+def test_a_series_by_month_adds_up_its_days(turnlog):
+    def points(interval):
+        words = ("tokens", "--by", interval, "--home", SAMPLES, "--json")
+        return json.loads(turnlog("query", "series", *words, TZ="UTC")[1])["points"]
+
+    days, months = points("day"), points("month")
+    assert all(point["at"].endswith("-01T00:00:00Z") for point in months)
+    assert months[0]["at"][:7] != months[-1]["at"][:7]
+    assert len({point["at"] for point in months}) == len(months)
+    for month in months:
+        value = sum(day["value"] for day in days if day["at"][:7] == month["at"][:7])
+        assert month["value"] == value
 
 
 def test_nothing_found_is_exit_code_1(ask):
@@ -156,17 +245,29 @@ def test_nothing_found_is_exit_code_1(ask):
     ("arguments", "told"),
     [
         (("entrys",), "there are entries, records, messages, tools, calls; and sequences"),
-        (("tools", "--group-by", "nme"), "tool_name"),
-        (("tools", "--role", "user"), "--role"),
-        (("tools", "--sum", "at"), "duration_ms"),
-        (("tools", "--count", "--sum", "duration_ms"), "one figure"),
+        (("tools", "--by", "nme"), "tool_name"),
+        (("tools", "role=user"), "tools have no field 'role'"),
+        (("tools", "stauts=error"), "did you mean 'status'? there are tool_name"),
+        (("tools", "status=eror"), "did you mean 'error'? there are success"),
+        (("tools", "is_error=maybe"), "true or false"),
+        (("tools", "duration_ms=long"), "not a number"),
+        (("tools", "frost"), "use FIELD=VALUE"),
+        (("tools", "at=2026"), "--since and --until"),
+        (("entries", "content_type~t"), "content_type=thinking"),
+        (("tools", "--aggregate", "sum:at"), "duration_ms"),
+        (("tools", "--aggregate", "sum"), "sum needs a field"),
+        (("tools", "--aggregate", "median:duration_ms"), "count, sum, avg, min, max"),
         (("entries", "--since", "the frost"), "2026-11-01"),
-        (("entries", "--match", "("), "regular expression"),
+        (("entries", "content~("), "regular expression"),
         (("entries", "--limit", "-1"), "limit"),
         (('{"resource": "messages", "filter": {"rule": "user"}}',), "did you mean 'role'"),
         (('{"resource": messages}',), "invalid JSON query"),
         (("series", "--timezone", "Mars/Olympus"), "Europe/Berlin"),
         (("sequences", "--pattern", "Read"), "Read -> Edit"),
+        (("sequences", "--length", "3:x"), "'3:x' is not A:B"),
+        (("sequences", "--length", "1:9"), "lengths from 2 to 5"),
+        (("series", "token"), "did you mean tokens?"),
+        (("series", "--by", "year"), "'month'"),
     ],
     ids=str,
 )
@@ -228,7 +329,7 @@ def test_no_row_is_empty_where_nothing_was_said(tmp_path, turnlog):
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     told = ["(thinking)", "Bash: make pears", "ListBarns", "Frost, then.", "(image)"]
     for resource in ("messages", "entries"):
-        options = (resource, "--asc", "--sort", "at", "--home", tmp_path / "home")
+        options = (resource, "--sort", "at", "--home", tmp_path / "home")
         code, out, _ = turnlog("query", *options, TURNLOG_HOME=str(tmp_path / "own"))
         assert code == 0
         shown = zip(out.splitlines()[1:], told, strict=True)

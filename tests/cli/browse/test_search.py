@@ -40,10 +40,28 @@ def test_hits_stand_under_their_session(search):
     heads = [line for line in out.splitlines() if line[:8] in (ONE[:8], THREE[:8])]
     assert sorted(head.split()[0] for head in heads) == [ONE[:8], THREE[:8]]
     assert "orchard" in out
-    assert "  2026-11-01 11:00 prompt " in out
+    assert "  2026-11-01 11:00 prompt\n" in out
     assert "fix the retry loop, please: it never backs off" in out
     assert "hint" not in out
-    assert all(len(line) <= 80 for line in out.splitlines())
+    lines = [line for line in out.splitlines() if "turnlog show" not in line]  # To copy.
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_commands_repeat_the_home_if_it_was_given(turnlog, home, tmp_path):
+    own = {"TURNLOG_HOME": str(tmp_path / "own"), "CLAUDE_CONFIG_DIR": str(home)}
+    _, out, _ = turnlog("search", "retry", "--home", home, **own)
+    assert commands(out)
+    assert all(words[-2:] == ["--home", str(home)] for words in commands(out))
+    _, out, _ = turnlog("search", "retry", **own)
+    assert commands(out)
+    assert not any("--home" in words for words in commands(out))
+
+
+def test_a_misspelled_filter_is_explained(search):
+    _, _, err = search("tol:Bash expone")
+    assert "note: tol:Bash is searched for as a word: did you mean tool:Bash?" in err
+    for text in ("std::tol", "http://tool", "retry:", "10:30"):
+        assert "did you mean" not in search(text, "loop")[2]
 
 
 def commands(out):
@@ -54,7 +72,7 @@ def commands(out):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["backs", "off"], ["--all-hits", "--results", "retry OR loop OR juice OR running"]],
+    [["backs", "off"], ["--flat", "--results", "retry OR loop OR juice OR running"]],
 )
 def test_every_hit_has_the_command_that_opens_it(search, turnlog, home, arguments):
     document = json.loads(search(*arguments, "--json")[1])
@@ -84,7 +102,7 @@ def test_an_id_is_as_long_as_it_must_be(turnlog, tmp_path):
     own = record["uuid"]
     world.lines[place].append(json.dumps(record | {"uuid": own[:-1] + "f"}))
     world.write(tmp_path / "home")
-    _, out, _ = turnlog("search", "--home", tmp_path / "home", "kite OR balloon", "--all-hits")
+    _, out, _ = turnlog("search", "--home", tmp_path / "home", "kite OR balloon", "--flat")
     found = commands(out)
     names = {words[1] for words in found}
     assert names == {alike[0][:11], alike[1][:11], "12345678"}
@@ -114,7 +132,7 @@ def test_what_has_no_uuid_and_what_is_gone_is_opened_too(tmp_path):
             home.do("keep")
             home.do("rm", "f38b")
         for text in ("title", "note", "prompt"):
-            _, out, _ = home.screen("search", "session:f38b", f"type:{text}", "--all-hits")
+            _, out, _ = home.screen("search", "session:f38b", f"type:{text}", "--flat")
             assert commands(out)
             for words in commands(out):
                 code, shown, _ = home.screen(*words)
@@ -254,7 +272,7 @@ def test_notes_go_beside_the_hits(search):
     code, out, err = search("tool: expone")
     assert code == 0
     assert "note: tool: is searched for as a word" in err
-    assert "note" not in out
+    assert "note:" not in out
 
 
 def test_a_search_imports_nothing_heavy(home, tmp_path):

@@ -81,7 +81,7 @@ def test_a_reader_that_was_never_there(run, words, code):
         (f"export {WHOLE[:8]} --format jsonl", 0),
         ("check --all", 1),
         ("query messages --limit 2000 --csv", 0),
-        ("search prompt --all-hits --limit 0", 0),
+        ("search prompt --flat --limit 0", 0),
     ],
 )
 def test_a_reader_that_takes_a_line(run, words, code):

@@ -7,6 +7,7 @@ Without an index only sessions are completed, by the names of their logs.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ Examples:
   bash, ~/.bashrc:                   eval "$(turnlog completion bash)"
   zsh, ~/.zshrc:                     eval "$(turnlog completion zsh)"
   fish, ~/.config/fish/config.fish:  turnlog completion fish | source
-Completes commands, options, session IDs with titles, projects and models.""",
+Completes commands, options, session IDs with titles, projects, models and fields.""",
 )
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
@@ -48,6 +49,10 @@ def command(shell: str) -> None:
         ) from None
     # bash would split a directory name at its spaces.
     script = script.replace("compopt -o dirnames", "compopt -o filenames -o dirnames")
+    # bash would add a space after the = of a filter.
+    script = script.replace(
+        "COMPREPLY+=($value)", "COMPREPLY+=($value); [[ $value == *= ]] && compopt -o nospace"
+    )
     # zsh would drop empty values and shift those that follow.
     click.echo(script.replace("in ${response}; do", 'in "${response[@]}"; do'))
 
@@ -60,6 +65,16 @@ _OPTIONS: Final = {
     "--model": "model",
     "--branch": "branch",
     "--tool": "tool",
+}
+_FIELDS: Final = {
+    "tool": "tool",
+    "tool_name": "tool",
+    "model": "model",
+    "branch": "branch",
+    "git_branch": "branch",
+    "session": "session",
+    "session_id": "session",
+    "project": "project",
 }
 
 
@@ -77,6 +92,8 @@ def _kind_of(parameter: click.Parameter) -> str | None:
         metavar = parameter.metavar or ""
         if "SESSION" in metavar:
             return "session"
+        if "FILTER" in metavar:
+            return "filter"
         return "model" if parameter.name == "model" else None
     names = (*parameter.opts, *parameter.secondary_opts)
     return next((_OPTIONS[name] for name in names if name in _OPTIONS), None)
@@ -84,11 +101,37 @@ def _kind_of(parameter: click.Parameter) -> str | None:
 
 def _completer(kind: str) -> Callable[[click.Context, str], list[CompletionItem]]:
     def complete(context: click.Context, typed: str) -> list[CompletionItem]:
+        homes = context.params.get("homes") or ()
         with suppress(TurnlogError, OSError, sqlite3.Error):
-            return _items(kind, typed, context.params.get("homes") or ())
+            if kind == "filter":
+                return _filters(context.command.name or "", typed, homes)
+            return _items(kind, typed, homes)
         return []
 
     return complete
+
+
+def _filters(resource: str, typed: str, homes: Sequence[str]) -> list[CompletionItem]:
+    """Return the fields of a resource, or after a field and an operator its values."""
+    from turnlog.api.query import comparable, resource_named
+
+    fields = comparable(resource_named(resource))
+    name, operator, value = re.fullmatch(r"([\w.]*)(!?=|)(.*)", typed, re.DOTALL).groups()  # type: ignore[union-attr]
+    if not operator:
+        return [
+            CompletionItem(f"{field}=", help=about.about)
+            for field, about in fields.items()
+            if field.startswith(typed)
+        ]
+    kind = _FIELDS.get(name)
+    values = _items(kind, value, homes) if kind else []
+    if name in fields:
+        values += [CompletionItem(each) for each in fields[name].values if each.startswith(value)]
+    return [
+        CompletionItem(f"{name}{operator}{item.value}", help=item.help)
+        for item in values
+        if item.type == "plain"
+    ]
 
 
 def _items(kind: str, typed: str, homes: Sequence[str]) -> list[CompletionItem]:

@@ -28,15 +28,15 @@ Exit codes: 0 success, 1 no errors found, 2 usage error, 3 failure.""",
 @options.report_options
 @options.no_refresh_option
 @options.period_options
+@options.tool_option
 @click.option(
-    "--tool", metavar="REGEX", help="Only tools whose name matches; API errors count as API."
-)
-@click.option(
+    "-C",
     "--context",
     "window",
     type=click.IntRange(0, 100),
     default=3,
     show_default=True,
+    metavar="N",
     help="With SIGNATURE: number of records to show before and after.",
 )
 @click.option("--min", "least", default=1, show_default=True, help="Minimum number of occurrences.")
@@ -48,6 +48,7 @@ def command(
     as_json: bool,
     as_csv: bool,
     no_refresh: bool,
+    tool: str | None,
     window: int,
     least: int,
     limit: int,
@@ -56,14 +57,24 @@ def command(
     """List failed tool calls, grouped by error message.
 
     Errors with the same beginning, apart from numbers, share a signature. With SIGNATURE, or its
-    beginning, show the latest occurrences and the records around them.
+    beginning, show the latest occurrences and the records around them. Errors of the API count as
+    the tool API.
     """
+    import re
+
     from turnlog.api.homes import all_homes
-    from turnlog.api.query import ErrorPattern, Occurrence, error_context, error_patterns
+    from turnlog.api.query import (
+        ErrorPattern,
+        Occurrence,
+        error_context,
+        error_patterns,
+        unknown_tool,
+    )
     from turnlog.cli.terminal.empty_results import print_nothing_found
     from turnlog.cli.terminal.output import print_rest, show_data, show_table
 
-    wanted = {"limit": limit or None, **filters}
+    pattern = None if tool is None else rf"(?i)\A{re.escape(tool)}\Z"
+    wanted = {"limit": limit or None, "tool": pattern, **filters}
     with options.open_index(all_homes(homes), no_refresh=no_refresh) as index:
         if signature is not None:
             around = error_context(index, signature, window=window, **wanted)
@@ -73,6 +84,8 @@ def command(
                 print_rest(around.next)
             return 0
         found = error_patterns(index, minimum=least, **wanted)
+        if tool is not None and (note := unknown_tool(index, tool)):
+            found.notes.append(note)
     if show_data(found, ErrorPattern, found.errors, as_json=as_json, as_csv=as_csv):
         return 0 if found.errors else 1
     if found.errors:
@@ -86,7 +99,7 @@ def command(
 
             console().print("[dim]hint: turnlog errors SIGNATURE shows the latest in context[/]")
     else:
-        filters |= {"unknown": "; ".join(found.notes)}
+        filters |= {"tool": tool, "unknown": "; ".join(found.notes)}
         print_nothing_found("errors", homes, filters, hint="no tool call has failed")
     return 0 if found.errors else 1
 

@@ -1,7 +1,4 @@
-"""``turnlog query``: filter, group and count records, messages and tool calls.
-
-The options of a resource are made from its filters in `turnlog.api.query`.
-"""
+"""``turnlog query``: filter, group and count records, messages and tool calls."""
 
 from __future__ import annotations
 
@@ -14,18 +11,19 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import msgspec
 from msgspec import Struct, structs
 
-from turnlog.api.arguments import resolve_zone
+from turnlog.api.arguments import resolve_project, resolve_zone
 from turnlog.api.homes import all_homes
 from turnlog.api.query import (
+    LONGEST,
     RESOURCES,
+    SHORTEST,
     FileAccess,
-    QueryFilter,
     Resource,
     SeriesPoint,
     answer,
+    comparable,
     file_access,
     parse_query,
     resource_named,
@@ -37,7 +35,9 @@ from turnlog.cli.options import (
     csv_option,
     home_option,
     json_option,
+    limit_option,
     no_refresh_option,
+    offset_option,
     open_index,
     page_options,
     period_options,
@@ -59,47 +59,73 @@ from turnlog.records.dates import MachineZone
 if TYPE_CHECKING:
     from turnlog.api.query import Interval, Metric, Series
 
-_INTERVALS = ("hour", "day", "week")
+_INTERVALS = ("hour", "day", "week", "month")
 _METRICS = ("calls", "errors", "error_rate", "messages", "tokens", "prompts")
 _BAR = 30
 _LONGEST_GAP = 3
-OPTIONS: Final = {
-    "type": "--type",
-    "session_id": "--session",
-    "uuid": "--uuid",
-    "parent_uuid": "--parent",
-    "git_branch": "--branch",
-    "role": "--role",
-    "content_type": "--content",
-    "content_match": "--match",
-    "tool_name": "--tool",
-    "tool_status": "--status",
-    "has_error": "--errors/--no-errors",
-    "project": "--project",
-}
-"""The option of each filter, except the time range."""
-_METAVARS: Final = {"content_match": "REGEX", "tool_name": "REGEX", "git_branch": "NAME"}
-_SHARED: Final = {
-    "time_range": (since_option, until_option),
-    "project": (project_option,),
-    "session_id": (session_option,),
-}
 _TABLES: Final = {
     "entries": ["at", "session_id", "type", "author", "gist"],
     "messages": ["at", "session_id", "role", "gist"],
     "tools": ["at", "session_id", "tool_name", "status", "input"],
 }
 """The columns that a terminal shows; --json has all fields."""
-_FIGURES: Final = ("sum", "avg", "min", "max")
+_FUNCTIONS: Final = ("count", "sum", "avg", "min", "max")
 _EXAMPLES: Final = """\b
 Examples:
-  turnlog query messages --role user --since yesterday
-  turnlog query tools --group-by tool_name
-  turnlog query tools --status error --extract at,tool_name,result
-  turnlog query messages --group-by model --sum output
+  turnlog query messages role=user --since yesterday
+  turnlog query tools tool=Bash status=error --fields at,input,result
+  turnlog query tools --by tool --aggregate avg:duration_ms
+  turnlog query messages --by model --aggregate sum:output
   turnlog query sequences --pattern "Read -> Edit"
+  turnlog query series tokens --by week
   turnlog query '{"resource": "messages", "filter": {"role": "user"}}'
 Exit codes: 0 success, 1 nothing found, 2 usage error, 3 failure."""
+_EXAMPLES_OF: Final = {
+    "entries": """
+  turnlog query entries type=summary
+  turnlog query entries content_type=thinking --since 7d
+  turnlog query entries 'content~connection (reset|refused)'
+  turnlog query entries --by type --sort count --reverse
+  turnlog query entries .version~^2 --fields at,type,.version""",
+    "messages": """
+  turnlog query messages role=user --since yesterday
+  turnlog query messages model~opus tool=WebSearch
+  turnlog query messages --by model --aggregate sum:output
+  turnlog query messages --aggregate count --aggregate avg:output
+  turnlog query messages branch=main role=user --fields at,text""",
+    "tools": """
+  turnlog query tools tool=Bash status=error --fields at,input,result
+  turnlog query tools 'tool~Bash|Task' 'input~test'
+  turnlog query tools status!=success --by tool
+  turnlog query tools --by tool --aggregate avg:duration_ms --sort count
+  turnlog query tools action=edit --by file --limit 5""",
+}
+
+
+_PARAMETERS: Final = (
+    click.argument("where", metavar="[FILTER]...", nargs=-1),
+    click.option("--fields", metavar="FIELDS", help="Fields to print, such as at,tool,result."),
+    click.option("--by", metavar="FIELD", help="Count rows by the values of a field."),
+    click.option(
+        "--aggregate",
+        "aggregates",
+        multiple=True,
+        metavar="FUNC:FIELD",
+        help=f"Compute {', '.join(_FUNCTIONS)}, in total or with --by; repeatable.",
+    ),
+    click.option("--sort", metavar="FIELD", help="Sort by a field.  [default: newest first]"),
+    click.option("--reverse", is_flag=True, help="Reverse the order."),
+    since_option,
+    until_option,
+    project_option,
+    session_option,
+    limit_option(),
+    offset_option,
+    json_option,
+    csv_option,
+    no_refresh_option,
+    home_option,
+)
 
 
 class Resources(click.Group):
@@ -131,109 +157,117 @@ class Resources(click.Group):
 def command() -> None:
     """Filter, group and count records, messages and tool calls.
 
-    RESOURCE --help lists its fields and filters. A query can also be given as one JSON argument, in
-    the format of meta-cc. "records" is an alias of entries, "calls" of tools.
+    RESOURCE --help lists its fields. A query can also be given as one JSON argument, in the format
+    of meta-cc. "records" is an alias of entries, "calls" of tools.
     """
 
 
 def _resource_command(resource: Resource) -> click.Command:
-    """Return a command with an option for each filter of *resource*."""
+    """Return the command that queries *resource*."""
 
     def run_query(**options: Any) -> int:
         return _run_with_options(resource, options)
 
-    fields = ", ".join(resource.fields)
     made = click.Command(
         resource.name,
         callback=run_query,
-        params=[*_filter_options(resource), *_output_options()],
-        help=f"{resource.about}\n\nFields: {fields}. Use a dot for paths into a record's JSON:"
-        " message.model, .version.",
+        help=_help(resource),
         short_help=resource.about,
-        epilog=_EXAMPLES,
+        epilog=f"\b\nExamples:{_EXAMPLES_OF[resource.name]}",
     )
-    shared = [option for name in resource.filters for option in _SHARED.get(name, ())]
-    for option in (*shared, page_options, csv_option, json_option, no_refresh_option, home_option):
-        option(made)
+    for parameter in _PARAMETERS:
+        parameter(made)
     return made
 
 
-def _filter_options(resource: Resource) -> list[click.Parameter]:
-    schema = msgspec.json.schema(QueryFilter)["$defs"]["QueryFilter"]["properties"]
-    options: list[click.Parameter] = []
-    for name in resource.filters:
-        if name in _SHARED:
-            continue
-        about = schema[name].get("description", "")
-        if name == "has_error":
-            options.append(click.Option([OPTIONS[name], name], default=None, help=about))
-            continue
-        choices = resource.roles if name == "role" else _choices(schema[name])
-        kind = click.Choice(choices) if choices else None
-        metavar = None if choices else _METAVARS.get(name, "TEXT")
-        options.append(click.Option([OPTIONS[name], name], type=kind, metavar=metavar, help=about))
-    return options
+def _help(resource: Resource) -> str:
+    fields = comparable(resource)
+    names = ", ".join(name for name in fields if name in resource.fields)
+    extra = ", ".join(name for name in fields if name not in resource.fields)
+    also = f" To filter only: {extra}." if extra else ""
+    values = "; ".join(
+        f"{name} is {', '.join(each.values)}" for name, each in fields.items() if each.values
+    )
+    return f"""{resource.about}
 
+    FILTER is FIELD=VALUE, FIELD!=VALUE or FIELD~REGEX; all filters must match.
 
-def _choices(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    for each in (schema, *schema.get("anyOf", ())):
-        if "enum" in each:
-            return tuple(value for value in each["enum"] if value is not None)
-    return ()
+    Fields: {names}.{also} A field with a dot is a path into the record's JSON: message.model,
+    .version. Short names: tool, session, branch, parent.
 
-
-def _output_options() -> list[click.Parameter]:
-    figures = [
-        click.Option([f"--{name}"], metavar="FIELD", help=f"Print the {about} of a field.")
-        for name, about in zip(_FIGURES, ("sum", "mean", "minimum", "maximum"), strict=True)
-    ]
-    formats = click.Choice(("table", "json", "jsonl", "tsv", "summary"))
-    return [
-        click.Option(["--extract"], metavar="FIELDS", help="Fields to print, such as at,text."),
-        click.Option(["--group-by"], metavar="FIELD", help="Print one row per value of a field."),
-        click.Option(["--count"], is_flag=True, help="Print only the number of rows."),
-        *figures,
-        click.Option(["--sort"], metavar="FIELD", help="Sort by a field.  [default: newest first]"),
-        click.Option(["--desc/--asc"], default=None, help="Sort order."),
-        click.Option(["--format", "form"], type=formats, default="table", show_default=True,
-                     help="Output format; see also --json and --csv."),
-    ]  # fmt: skip
+    Values: {values}; is_error is true, false.
+    """
 
 
 def _run_with_options(resource: Resource, options: dict[str, Any]) -> int:
     """Run the query that *options* describe."""
-    options["session_id"] = resolve_session(options.get("session"), options["homes"])
-    filters = {name: options[name] for name in resource.filters if options.get(name) is not None}
-    ends = {"start": options.get("since"), "end": options.get("until")}
+    homes, where, fields = options["homes"], options["where"], options["fields"]
+    filters: dict[str, Any] = {
+        "session_id": resolve_session(options["session"], homes),
+        "project": options["project"],
+    }
+    ends = {"start": options["since"], "end": options["until"]}
     if any(ends.values()):
         filters["time_range"] = {end: at and at.isoformat() for end, at in ends.items()}
-    figures = [(name, options[name]) for name in _FIGURES if options[name] is not None]
-    if options["count"]:
-        figures.append(("count", None))
-    if len(figures) > 1:
-        raise UsageError(
-            "only one figure at a time", hint="use one of --count, --sum, --avg, --min, --max"
-        )
-    extract, descends = options["extract"], options["desc"]
-    form = "json" if options["as_json"] else "csv" if options["as_csv"] else options["form"]
+    aggregates = [_aggregate(text) for text in options["aggregates"]]
+    count = {"function": "count", "field": None}
+    if options["by"] is not None and count not in aggregates:
+        aggregates.insert(0, count)
+    # By default the newest or the most come first, and a field is sorted from its smallest value.
+    is_descending = (options["sort"] is None) is not options["reverse"]
     query: dict[str, Any] = {
         "resource": resource.name,
         "filter": filters,
         "transform": {
-            "extract": None if extract is None else [name.strip() for name in extract.split(",")],
-            "group_by": options["group_by"],
+            "extract": None if fields is None else [name.strip() for name in fields.split(",")],
+            "group_by": options["by"],
         },
+        "aggregate": aggregates or None,
         "output": {
-            "format": "json" if form in {"table", "csv"} else form,
             "limit": options["limit"],
             "offset": options["offset"],
-            "sort_by": options["sort"],
-            "sort_order": None if descends is None else "desc" if descends else "asc",
+            "sort_by": options["sort"] and options["sort"].replace(":", "_"),
+            "sort_order": "desc" if is_descending else "asc",
         },
+        "where": [_resolved(text, homes) for text in where],
     }
-    if figures:
-        query["aggregate"] = dict(zip(("function", "field"), figures[0], strict=True))
-    return _run(query, options["homes"], form=form, no_refresh=options["no_refresh"])
+    form = "json" if options["as_json"] else "csv" if options["as_csv"] else "table"
+    hint = _hint_for(resource, options)
+    return _run(query, homes, form=form, no_refresh=options["no_refresh"], hint=hint)
+
+
+def _hint_for(resource: Resource, options: dict[str, Any]) -> str:
+    """Return what to try if the query of *options* has no rows."""
+    where: tuple[str, ...] = options["where"]
+    given = [f"--{name}" for name in ("session", "project", "since", "until") if options[name]]
+    tips = [f"leave out {' or '.join([*where, *given])}"] if where or given else []
+    texts = {name for name, field in resource.fields.items() if field[2:] == ("text", ())}
+    for text in where:
+        name, _, value = text.partition("=")
+        if name in texts - {"session_id", "project"}:
+            tips.append(f"{name}~{value} matches a part of it")
+    return "; ".join(tips)
+
+
+def _resolved(text: str, homes: tuple[str, ...]) -> str:
+    """Return a filter with a session or project resolved as in --session and --project."""
+    field, equals, value = re.fullmatch(r"(\w*)(!?=|)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    if equals and field in ("session", "session_id"):
+        return f"{field}{equals}{resolve_session(value, homes)}"
+    if equals and field == "project":
+        return f"{field}{equals}{resolve_project(value, all_homes(homes))}"
+    return text
+
+
+def _aggregate(text: str) -> dict[str, str | None]:
+    """Parse FUNC:FIELD."""
+    function, _, field = text.partition(":")
+    if function not in _FUNCTIONS:
+        raise UsageError(
+            f"unknown function {function!r}",
+            hint=f"use {', '.join(_FUNCTIONS)}, as in --aggregate avg:duration_ms",
+        )
+    return {"function": function, "field": field.strip() or None}
 
 
 def _json_command(text: str) -> click.Command:
@@ -275,10 +309,17 @@ def read_query(text: str) -> dict[str, Any]:
     return query
 
 
-def _run(document: Mapping[str, Any], homes: Sequence[str], *, form: str, no_refresh: bool) -> int:
-    """Run a query and print the result."""
+def _run(
+    document: Mapping[str, Any],
+    homes: Sequence[str],
+    *,
+    form: str,
+    no_refresh: bool,
+    hint: str = "use fewer filters",
+) -> int:
+    """Run a query and print the result, or *hint* if it has no rows."""
     query = parse_query(document)
-    is_listed = query.transform.group_by is None and query.aggregate is None
+    is_listed = query.transform.group_by is None and not query.aggregates
     if form == "table" and is_listed and query.transform.extract is None:
         shown = _TABLES[resource_named(query.resource).name]
         query = structs.replace(query, transform=structs.replace(query.transform, extract=shown))
@@ -294,10 +335,19 @@ def _run(document: Mapping[str, Any], homes: Sequence[str], *, form: str, no_ref
     elif found.rows:
         show_table(found.columns, found.rows)
     else:
-        filters = structs.asdict(query.filter) if query.filter else {}
-        print_nothing_found(found.resource, homes, filters, hint="use fewer filters")
+        print_nothing_found(found.resource, homes, hint=hint)
     print_rest(found.next, found.notes)
     return 0 if found.rows else 1
+
+
+def _range(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, int]:
+    """Parse A:B, of which either may be missing, or one number."""
+    first, colon, last = value.partition(":")
+    try:
+        start = int(first) if first else SHORTEST
+        return start, int(last) if last else LONGEST if colon else start
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not A:B", context, parameter) from None
 
 
 @click.command(
@@ -306,6 +356,7 @@ def _run(document: Mapping[str, Any], homes: Sequence[str], *, form: str, no_ref
     epilog="""\b
 Examples:
   turnlog query sequences --since 30d
+  turnlog query sequences --length 3: --min 1      of 3 or more calls
   turnlog query sequences --pattern "Read -> Edit\"""",
 )
 @report_options
@@ -313,8 +364,15 @@ Examples:
 @period_options
 @click.option("--pattern", metavar="TOOLS", help='Only this sequence, such as "Read -> Edit".')
 @click.option("--min", "least", default=3, show_default=True, help="Minimum number of occurrences.")
-@click.option("--shortest", default=2, show_default=True, help="Minimum number of calls.")
-@click.option("--longest", default=5, show_default=True, help="Maximum number of calls.")
+@click.option(
+    "--length",
+    "lengths",
+    default="2:5",
+    show_default=True,
+    metavar="A:B",
+    callback=_range,
+    help="Sequences of A to B calls.",
+)
 @page_options
 def sequences(
     homes: tuple[str, ...],
@@ -323,14 +381,23 @@ def sequences(
     as_csv: bool,
     no_refresh: bool,
     least: int,
+    lengths: tuple[int, int],
     limit: int,
     **filters: Any,
 ) -> int:
     """List sequences of tools that recur."""
+    shortest, longest = lengths
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
-        found = tool_sequences(index, min_occurrences=least, limit=limit or None, **filters)
+        found = tool_sequences(
+            index,
+            min_occurrences=least,
+            shortest=shortest,
+            longest=longest,
+            limit=limit or None,
+            **filters,
+        )
     columns = ["count", "sessions", "last_at", "sequence"]
-    shape = {"homes": homes, "as_json": as_json, "as_csv": as_csv}
+    shape = {"homes": homes, "as_json": as_json, "as_csv": as_csv, "hint": "try --min 1"}
     return _list(found, "sequences", ToolSequence, columns, filters | shape)
 
 
@@ -364,49 +431,48 @@ def files(
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = file_access(index, file, limit=limit or None, **filters)
     columns = ["reads", "edits", "writes", "sessions", "last_at", "file"]
-    shape = {"homes": homes, "as_json": as_json, "as_csv": as_csv}
+    hint = "turnlog query files lists them all" if file else ""
+    shape = {"homes": homes, "as_json": as_json, "as_csv": as_csv, "hint": hint}
     return _list(found, "files", FileAccess, columns, filters | shape)
 
 
 @click.command(
     name="series",
-    short_help="Plot activity by hour, day or week.",
+    short_help="Plot activity by hour, day, week or month.",
     epilog="""\b
 Examples:
-  turnlog query series --since 30d                       calls per day
-  turnlog query series --metric tokens --interval week
-  turnlog query series --metric error_rate --since 7d --csv""",
+  turnlog query series --since 30d              calls per day
+  turnlog query series tokens --by week
+  turnlog query series error_rate --since 7d --csv""",
 )
+@click.argument("metric", metavar="[METRIC]", type=click.Choice(_METRICS), default="calls")
 @report_options
 @no_refresh_option
 @period_options
 @click.option(
-    "--interval",
+    "--by",
+    "interval",
     type=click.Choice(_INTERVALS),
     default="day",
     show_default=True,
     help="Length of an interval.",
 )
-@click.option(
-    "--metric",
-    type=click.Choice(_METRICS),
-    default="calls",
-    show_default=True,
-    help="What to count.",
-)
 @timezone_option
 def series(
+    metric: Metric,
     homes: tuple[str, ...],
     *,
     as_json: bool,
     as_csv: bool,
     no_refresh: bool,
     interval: Interval,
-    metric: Metric,
     timezone: str | None,
     **filters: Any,
 ) -> int:
-    """Plot activity by hour, day or week."""
+    """Plot activity by hour, day, week or month.
+
+    METRIC is calls (the default), errors, error_rate, messages, tokens or prompts.
+    """
     zone = resolve_zone(timezone)
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
         found = time_series(index, interval, metric, zone=zone, **filters)
@@ -435,7 +501,7 @@ def _list(
         show_table(columns, [structs.asdict(row) for row in listed])
         print_rest(found.next)
     else:
-        print_nothing_found(noun, options["homes"], options, hint="try --min 1")
+        print_nothing_found(noun, options["homes"], options, hint=options["hint"])
     return 0 if listed else 1
 
 

@@ -41,7 +41,15 @@ Exit codes: 0 success, 1 no rows, 2 invalid statement or timeout, 3 failure.""",
 )
 @options.period_options
 @options.limit_option(1000)
-@click.option("--seconds", default=10.0, show_default=True, type=float, help="Timeout in seconds.")
+@click.option(
+    "--timeout",
+    "seconds",
+    default=10.0,
+    show_default=True,
+    type=float,
+    metavar="SECONDS",
+    help="Stop the statement after SECONDS.",
+)
 @options.no_refresh_option
 def command(
     statement: str | None,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ import click
 
 from turnlog.cli.options import (
     csv_option,
+    home_arguments,
     home_option,
     json_option,
     no_refresh_option,
@@ -30,7 +30,6 @@ from turnlog.cli.options import (
     session_option,
 )
 from turnlog.cli.terminal.console import age, when
-from turnlog.cli.terminal.empty_results import has_sessions, hint_for
 from turnlog.cli.terminal.output import show_data
 from turnlog.text import inert
 
@@ -65,7 +64,13 @@ Examples:
 @session_option
 @click.option("--results", is_flag=True, help="Also search tool results.")
 @click.option("--all-words", is_flag=True, help="Require all words in one text.")
-@click.option("--newest", is_flag=True, help="Sort by time, newest first.")
+@click.option(
+    "--sort",
+    type=click.Choice(("best", "newest")),
+    default="best",
+    show_default=True,
+    help="Sort order.",
+)
 @click.option("--exact", is_flag=True, help="Treat the query as a literal string.")
 @click.option("--regex", is_flag=True, help="Treat the query as a regular expression.")
 @click.option(
@@ -73,7 +78,6 @@ Examples:
 )
 @click.option("--redact", is_flag=True, help="Mask keys, tokens and passwords.")
 @click.option("--flat", is_flag=True, help="List hits, not sessions with their best hits.")
-@click.option("--all-hits", "flat", is_flag=True, hidden=True, help="The old name of --flat.")
 @page_options
 def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
     """Search the text of all sessions.
@@ -92,6 +96,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
     if options["exact"] and options["regex"]:
         raise click.UsageError("--exact and --regex are mutually exclusive")
     from turnlog.api.homes import all_homes
+    from turnlog.api.record_names import ShortNames
     from turnlog.api.search import Hit, search
     from turnlog.records.dates import MachineZone
 
@@ -108,7 +113,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
             until=options["until"],
             session=session,
             with_results=options["results"],
-            newest=options["newest"],
+            newest=options["sort"] == "newest",
             all_words=options["all_words"],
             exact=options["exact"],
             regex=options["regex"],
@@ -118,9 +123,9 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
             flat=options["flat"],
             mask=_mask() if options["redact"] else None,
         )
-    as_json, as_csv = options["as_json"], options["as_csv"]
-    if not show_data(document, Hit, document.hits, as_json=as_json, as_csv=as_csv):
-        _show(document, text, now, options | {"homes": homes})
+        as_json, as_csv = options["as_json"], options["as_csv"]
+        if not show_data(document, Hit, document.hits, as_json=as_json, as_csv=as_csv):
+            _show(document, ShortNames(index), text, now, options | {"homes": homes})
     return 0 if document.hits else 1
 
 
@@ -149,17 +154,20 @@ class _Piece(NamedTuple):
     link: str = ""
 
 
-def _show(document: SearchDocument, query: str, now: datetime, options: dict[str, Any]) -> None:
-    from turnlog.api.homes import all_homes
-    from turnlog.api.record_names import ShortNames
+def _show(
+    document: SearchDocument,
+    names: ShortNames,
+    query: str,
+    now: datetime,
+    options: dict[str, Any],
+) -> None:
     from turnlog.api.search import COUNTED
 
     page = _HitPage(sys.stdout, now)
-    with ShortNames(all_homes(options["homes"])) as names:
-        for session, hits in _grouped(document.hits):
-            page.head(session, hits)
-            page.hits(hits, [_command(hit, names) for hit in hits])
-            page.more(hits[-1])
+    for session, hits in _grouped(document.hits):
+        page.head(session, hits)
+        page.hits(hits, [_command(hit, names, options["homes"]) for hit in hits])
+        page.more(hits[-1])
     for note in document.notes:
         click.echo(f"note: {inert(note)}", err=True)
     if not document.hits:
@@ -181,8 +189,10 @@ def _grouped(hits: Iterable[Hit]) -> list[tuple[str | None, list[Hit]]]:
     return [(key[0], group) for key, group in groups.items()]
 
 
-def _command(hit: Hit, names: ShortNames) -> str:
+def _command(hit: Hit, names: ShortNames, homes: Sequence[str]) -> str:
     """Return the command that opens a hit, with ids as short as they are unique."""
+    import shlex
+
     session = names.session(hit.session) if hit.session is not None else None
     stem = re.split(r"\.(?:jsonl|md)\b", os.path.basename(hit.log))[0]
     match hit.kind:
@@ -199,7 +209,7 @@ def _command(hit: Hit, names: ShortNames) -> str:
         case _:
             words = ["show", session, "--at"]
             words.append(names.record(hit.uuid) if hit.uuid else _offset(hit, stem))
-    return f"turnlog {shlex.join(words)}"
+    return f"turnlog {shlex.join([*words, *home_arguments(homes)])}"
 
 
 def _offset(hit: Hit, stem: str) -> str:
@@ -290,6 +300,8 @@ class _HitPage:
         self._line([_Piece(text, _DIM)], is_cut=False)
 
     def nothing(self, query: str, options: dict[str, Any]) -> None:
+        from turnlog.cli.terminal.empty_results import has_sessions, hint_for
+
         self._line([_Piece("Nothing found.")])
         if not has_sessions(options["homes"]):
             self.dim(f"hint: {hint_for(options['homes'], {})}")

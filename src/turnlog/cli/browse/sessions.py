@@ -68,7 +68,7 @@ Examples:
 @options.period_options
 @options.model_option
 @click.option("--branch", metavar="NAME", help="Only this git branch.")
-@click.option("--tool", metavar="NAME", help="Only sessions that called this tool.")
+@options.tool_option
 @click.option("--tag", metavar="TAG", help="Only this tag.")
 @click.option(
     "--is",

@@ -73,7 +73,7 @@ def _show(document: TodosDocument, homes: tuple[str, ...], filters: dict[str, An
             filters = {}
             hint = (
                 "no home has todos/ or tasks/; to list the calls in the logs, run turnlog query"
-                " tools --tool '^Todo|^Task'"
+                " tools 'tool~^Todo|^Task'"
             )
         print_nothing_found("todos", homes, filters, hint=hint)
         return

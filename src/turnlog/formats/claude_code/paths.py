@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import string
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,8 +22,8 @@ _NAME_MAX = 255  # What common file systems allow for one component.
 KEY_CAP = 200
 """A key of more UTF-16 units than this is cut and gets a hash of the whole path."""
 
-_DIGITS = string.digits + string.ascii_lowercase
-_PLAIN = frozenset((string.ascii_letters + string.digits).encode())
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_PLAIN = frozenset((_DIGITS + _DIGITS.upper()).encode())
 _CHOSEN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 

@@ -183,8 +183,8 @@ def _parsed(ctx: ToolContext, parts: Mapping[str, Any], page: PageStart) -> Quer
             f"output.limit is out of range: {form.limit}",
             hint=f"use 1 to {_MOST_ROWS}; continue with the cursor of the answer",
         )
-    aggregated = query.aggregate.field if query.aggregate else None
-    if _HIDDEN in (*(transform.extract or ()), transform.group_by, aggregated, form.sort_by):
+    aggregated = [each.field for each in query.aggregates]
+    if _HIDDEN in (*(transform.extract or ()), transform.group_by, *aggregated, form.sort_by):
         raise UsageError(
             f"the field {_HIDDEN} is not available", hint="use session_id, subagent and uuid"
         )
