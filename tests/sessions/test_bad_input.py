@@ -126,7 +126,12 @@ def test_an_unknown_session_is_told_with_a_hint(store, cli, command):
     name, *rest = command
     with unchanged(store.root):
         answer = cli(name, "ffff", *rest, "--home", store.root)
-    assert "no session's id begins with 'ffff'" in complaint(answer)
+    told = (
+        "no session has 'ffff' in its id"
+        if name == "resume"
+        else "no session's id begins with 'ffff'"
+    )
+    assert told in complaint(answer)
 
 
 def test_an_empty_store_has_no_latest(tmp_path, cli):
@@ -515,7 +520,6 @@ def test_resuming_says_that_the_project_is_gone(store, tmp_path, cli):
         assert (code, f"claude --resume {ONE}" in out) == (1, True)
         assert "is gone" in err
         assert "hint: " in err
-        assert cli("resume", ONE, "--run", "--home", store.root)[0] == 2
 
 
 def test_a_project_that_became_a_file_is_no_obstacle(store, tmp_path, cli):
