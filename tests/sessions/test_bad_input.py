@@ -153,7 +153,12 @@ def test_an_ambiguous_prefix_lists_the_candidates(store, tmp_path, cli, layout):
                 ask("1a")
             assert caught.value.hint
         for command in NAMED:
-            said = complaint(cli(command[0], "1a", *command[1:], "--home", store.root))
+            answer = cli(command[0], "1a", *command[1:], "--home", store.root)
+            if command == ("resume",):  # It lists them with their titles.
+                assert (answer[0], answer[1]) == (2, "")
+                assert [line[2:10] for line in answer[2].splitlines()[1:-1]] == [TWO[:8], ONE[:8]]
+                continue
+            said = complaint(answer)
             assert ONE in said
             assert TWO in said
     assert store.session("1a2").id == TWO
