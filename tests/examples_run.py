@@ -63,7 +63,7 @@ def alone(world, words, **more):
     """Start a command as a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "turnlog.cli", *words],
-        env=world.environ(),
+        env=world.environ() | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
         cwd=world.orchard,
         **more,
     )
@@ -131,11 +131,11 @@ def served(world, shown, words):
     return 0 if over_http and code == INTERRUPTED else code, out.decode(), err.decode()
 
 
-def becoming(world, shown, words):
-    """Run a command that becomes another program, which here tells how it was called."""
+def piped(world, shown, words):
+    """Run resume in a pipe, where it prints the command, or lists sessions if none is named."""
     done = alone(world, words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = done.communicate(timeout=60)
-    assert f"claude --resume {RETRY}" in out.decode()
+    assert (f"claude --resume {RETRY}" in out.decode()) is (len(shown.words) > 2)
     return done.returncode, out.decode(), err.decode()
 
 
@@ -146,15 +146,10 @@ class Way:
     words: str
     run: Callable[..., tuple[int, str, str]]
     because: str
-    given: str = ""
     unless: str = "--help"
 
     def fits(self, shown):
-        return (
-            shown.starts(self.words)
-            and self.unless not in shown.words
-            and (not self.given or self.given in shown.words)
-        )
+        return shown.starts(self.words) and self.unless not in shown.words
 
 
 WAYS = (
@@ -163,7 +158,7 @@ WAYS = (
     Way("top", at_a_terminal, "it draws at a terminal, and ends by q", unless="--json"),
     Way("mcp", served, "a server ends when its client is gone", unless="--install"),
     Way("web", served, "it serves until Ctrl-C, which it gets"),
-    Way("resume", becoming, "it becomes claude", given="--run"),
+    Way("resume", piped, "at a terminal it becomes claude; in a pipe it prints the command"),
 )
 
 

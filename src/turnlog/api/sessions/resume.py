@@ -96,8 +96,10 @@ def matching_sessions(
     listed = partial(list_indexed, index, project=project, gone=False, archived=None, detailed=0)
     found = listed(words=words).sessions
     if len(words) == 1:
-        known = {row.id for row in found}
-        found = [row for row in listed().sessions if row.id.startswith(words[0]) or row.id in known]
+        known, every = {row.id for row in found}, listed().sessions
+        found = [row for row in every if row.id == words[0]] or [
+            row for row in every if row.id.startswith(words[0]) or row.id in known
+        ]
     if not found and words:
         said = _sessions_said(index, words, project)
         found = [row for row in listed().sessions if row.id in said]

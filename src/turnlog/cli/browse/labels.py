@@ -12,7 +12,7 @@ from turnlog.cli.terminal.console import console, safe
 if TYPE_CHECKING:
     from turnlog.api.sessions.writing import LabelsDocument
 
-_off_option = click.option("--off", is_flag=True, help="Remove it.")
+_off_option = click.option("--off", is_flag=True, help="Remove instead of add.")
 
 
 @click.command(

@@ -37,7 +37,11 @@ Examples:
 @options.since_option
 @options.until_option
 @click.option(
-    "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Sort order."
+    "--sort",
+    type=click.Choice(SORTS),
+    metavar="FIELD",
+    default="active",
+    help=f"Sort by {', '.join(SORTS[:-1])} or {SORTS[-1]}.  [default: active]",
 )
 @click.option("--reverse", is_flag=True, help="Reverse the order.")
 @options.page_options

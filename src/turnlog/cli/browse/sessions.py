@@ -80,7 +80,11 @@ Examples:
     " damaged, crashed, running, subagents (has some), created, active, resumed, expired, deleted.",
 )
 @click.option(
-    "--sort", type=click.Choice(SORTS), default="active", show_default=True, help="Sort order."
+    "--sort",
+    type=click.Choice(SORTS),
+    metavar="FIELD",
+    default="active",
+    help=f"Sort by {', '.join(SORTS[:-1])} or {SORTS[-1]}.  [default: active]",
 )
 @click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option("--wide", is_flag=True, help="Also show prompts, tokens, model and branch.")
