@@ -134,7 +134,7 @@ def test_a_title_of_several_lines_is_one_on_a_screen(home, columns):
         ("show", WHOLE, "--json"),
         ("sessions", "--json"),
         ("search", "apple", "--json"),
-        ("query", "messages", "--format", "jsonl"),
+        ("query", '{"resource": "messages", "output": {"format": "jsonl"}}'),
     ],
     ids=" ".join,
 )
