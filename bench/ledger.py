@@ -1,8 +1,8 @@
-"""`turnlog cost --json`, without an index and with one, beside ccusage's daily report of 1 GB.
+"""Costs by day, of the library without an index and of `turnlog cost` with one, and ccusage's.
 
-Both are whole programs, started anew each time. ccusage is fetched with npm into `.bench/peers`,
-and its native program is run by itself, without the script around it. Speed counts only if the
-token totals agree. Memory is that of `turnlog cost` on one log of 1 GB.
+All read 1 GB, and are whole programs, started anew each time. ccusage is fetched with npm into
+`.bench/peers`, and its native program is run by itself, without the script around it. Speed counts only if the
+token totals agree. Memory is that of the library without an index on one log of 1 GB.
 """
 
 from __future__ import annotations
@@ -28,6 +28,13 @@ _PEERS = os.path.join(BASE, "peers")
 _WHAT = "cost of a 1 GB tree, day by day"
 _MEMORY_MB = 120
 _TURNLOG = "from turnlog.cli import main; main()"
+# What `turnlog cost --json` prints, without an index.
+_WITHOUT_INDEX = (
+    "import sys, msgspec, turnlog\n"
+    "with turnlog.open(sys.argv[1]) as store:\n"
+    "    report = store.cost(timezone='UTC', no_index=True)\n"
+    "sys.stdout.buffer.write(msgspec.json.encode(report))\n"
+)
 
 
 class Taken(NamedTuple):
@@ -47,8 +54,9 @@ def bench() -> list[Row]:
     environ = os.environ | {"CLAUDE_CONFIG_DIR": os.path.abspath(home)}
     place = os.path.join(BASE, "ledger")
     environ["TURNLOG_HOME"] = os.path.abspath(place)
-    indexed = [sys.executable, "-c", _TURNLOG, "cost", "--json", "--timezone", "UTC"]
-    bare = [*indexed, "--no-index"]
+    every_day = ("--since", "2000", "--timezone", "UTC")
+    indexed = [sys.executable, "-c", _TURNLOG, "cost", "--json", *every_day]
+    bare = [sys.executable, "-c", _WITHOUT_INDEX, os.path.abspath(home)]
     other = [peer, "claude", "daily", "--offline", "--json", "--timezone", "UTC"]
     try:
         _run(indexed, environ)  # Which makes the index.
@@ -127,11 +135,11 @@ def _memory() -> Row:
         os.link(log_of(1_000_000_000), log)
     # Not of getrusage, which counts what this process held when it started that one.
     code = (
-        "import sys; from turnlog.cli.app import run; run(sys.argv[1:]);"
+        f"{_WITHOUT_INDEX}"
         "told = open('/proc/self/status').read().split();"
         "print(told[told.index('VmHWM:') + 1], file=sys.stderr)"
     )
-    command = [sys.executable, "-c", code, "cost", "--json", "--no-index", "--home", home]
+    command = [sys.executable, "-c", code, home]
     told = subprocess.run(command, capture_output=True, check=True, text=True)
     megabytes = int(told.stderr.split()[-1]) / 1024
     met = megabytes <= _MEMORY_MB

@@ -47,7 +47,8 @@ from turnlog.cli.repair import check
 from turnlog.costs.blocks import BlockLedger
 from turnlog.costs.budgets import BudgetReport
 from turnlog.costs.comparison import CostComparison
-from turnlog.costs.ledger import Explanation, Ledger
+from turnlog.costs.explanation import Explanation
+from turnlog.costs.ledger import Ledger
 from turnlog.export.conversation import ConversationDocument
 from turnlog.export.exporter import ContentsDocument
 from turnlog.formats import find_homes, find_logs

@@ -35,6 +35,7 @@ from examples_world import World, given
 from turnlog.cli.app import COMMANDS, app
 from turnlog.config import load_config
 from turnlog.costs.budgets import budgets_from
+from turnlog.costs.ledger import week_starts_from
 from turnlog.keep.retention.policy import policy_from
 from turnlog.mcp.context import settings_from
 from turnlog.pricing.overrides import overrides_from
@@ -253,6 +254,7 @@ def test_sql_is_answered(block, world):
 READ_BY = {
     "prices": overrides_from,
     "budgets": budgets_from,
+    "cost": week_starts_from,
     "retention": policy_from,
     "redact": rules_from,
     "mcp": settings_from,

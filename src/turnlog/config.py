@@ -9,6 +9,9 @@
     [budgets]                   # dollars; see turnlog cost --help
     monthly = 300
 
+    [cost]
+    week_starts = "sunday"      # for reports by week; monday unless set
+
     [retention]                 # off unless enabled; see turnlog prune --help
     enabled = true
     days = 90
@@ -40,6 +43,7 @@ _LARGEST_CAP_MB = 4096
 _TABLES = {
     "prices": "models",
     "budgets": "periods",
+    "cost": "settings",
     "retention": "settings",
     "redact": "patterns and values",
     "mcp": "settings",
@@ -63,6 +67,8 @@ class Config(Struct, frozen=True):
     """The plain table, parsed by ``pricing.overrides``."""
     budgets: Mapping[str, Any] = field(default_factory=dict)
     """The plain table, parsed by ``costs.budgets``."""
+    cost: Mapping[str, Any] = field(default_factory=dict)
+    """The plain table, parsed by ``costs.ledger``."""
     retention: Mapping[str, Any] = field(default_factory=dict)
     """The plain table, parsed by ``keep.retention.policy``."""
     redact: Mapping[str, Any] = field(default_factory=dict)

@@ -159,7 +159,7 @@ def open_way(path):
         (("blocks",), "did you mean cost blocks?"),
         (("undo",), "did you mean restore?"),
         (("cost", "sessions"), "did you mean session?"),
-        (("cost", "week"), "did you mean weekly?"),
+        (("cost", "weeks"), "did you mean week or weekly?"),
         (("trash", "resore"), "did you mean restore?"),
         (("sessions", "--sort", "actve"), "did you mean active?"),
         (("show",), "the start of a session id, or latest"),

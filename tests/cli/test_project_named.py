@@ -99,7 +99,7 @@ def test_windows_paths_are_found_on_any_system(windows, project, found):
     for words in (("sessions",), ("sessions", "--wide")):
         rows = windows(*words, "--project", project)["sessions"]
         assert "".join(sorted(row["id"][0] for row in rows)) == found
-    assert windows("cost", "--project", project)["totals"]["messages"] == len(found)
+    assert windows("cost", "month", "--project", project)["totals"]["messages"] == len(found)
     hits = windows("search", "hello", "--project", project)["hits"]
     assert "".join(sorted(hit["session"][0] for hit in hits)) == found
 

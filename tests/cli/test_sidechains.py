@@ -199,7 +199,7 @@ def test_calls_and_costs_know_the_agent(world):
     assert kinds[None] == (1, 2)
     assert sum(messages for _, messages in kinds.values()) == 14  # ONLY has two.
     assert cli(home, "info", ID)["messages"] == 12
-    assert cli(home, "cost")["totals"]["messages"] == 14
+    assert cli(home, "cost", "month")["totals"]["messages"] == 14
     used = cli(home, "sql", "SELECT subagent, sum(tokens_out) FROM v_messages GROUP BY subagent")[
         "rows"
     ]

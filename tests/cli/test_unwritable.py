@@ -129,8 +129,8 @@ def test_an_index_that_is_behind_is_read_as_it_is_with_a_notice(run, home, name)
 def test_costs_are_read_from_the_logs_rather_than_from_an_index_that_is_behind(run, home):
     assert run("refresh", sealed=False)[0] == 0
     (home / "projects" / LATEST).unlink()
-    wanted = run("cost", "--json", "--no-index")
-    code, out, err = run("cost", "--json")
+    wanted = run("cost", "monthly", "--json", own=home.parent / "new", sealed=False)
+    code, out, err = run("cost", "monthly", "--json")
     assert (code, told(out)) == (0, told(wanted[1]))
     assert "reading the logs instead" in err
 

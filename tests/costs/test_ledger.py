@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from turnlog.catalog.period import Period
 from turnlog.costs import ledger as engine
-from turnlog.costs.ledger import UNITS, Question, add_trends, explain, rows_as_lists
+from turnlog.costs.explanation import explain
+from turnlog.costs.ledger import UNITS, Question, add_trends, rows_as_lists
 from turnlog.costs.usage import TracedResponse, UsageScan
 from turnlog.errors import UsageError
 from turnlog.pricing.cost import load_prices

@@ -14,6 +14,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from typing import TypeVar
 
+from msgspec import structs
+
 from turnlog.api.arguments import (
     When,
     check_count,
@@ -35,23 +37,30 @@ from turnlog.costs.comparison import (
     compared_as_lists,
     with_previous_period,
 )
+from turnlog.costs.explanation import (
+    Charge,
+    Explanation,
+    PriceCharges,
+    ResponseRow,
+    explain,
+)
 from turnlog.costs.ledger import (
     TRACED,
-    Explanation,
+    UNIT_NAMES,
+    UNITS,
     Figures,
     Ledger,
     LedgerRow,
     Question,
-    ResponseRow,
     SkippedDocument,
     Unit,
     add_trends,
     cut_rows,
-    explain,
     ledger,
     rows_as_lists,
     units_named,
     usage_for,
+    week_starts_from,
 )
 from turnlog.costs.usage import IndexSource, UsageSource, counted_elsewhere, open_source
 from turnlog.errors import UsageError
@@ -64,11 +73,14 @@ R = TypeVar("R", Ledger, CostComparison, Explanation, BlockLedger)
 
 __all__ = [
     "TRACED",
+    "UNITS",
+    "UNIT_NAMES",
     "BlockLedger",
     "BlockRow",
     "BudgetReport",
     "BudgetRow",
     "Budgets",
+    "Charge",
     "ComparedRow",
     "CostComparison",
     "Explanation",
@@ -78,6 +90,7 @@ __all__ = [
     "LedgerRow",
     "Mode",
     "Period",
+    "PriceCharges",
     "Prices",
     "Question",
     "ResponseRow",
@@ -92,15 +105,19 @@ __all__ = [
     "compare_costs",
     "compared_as_lists",
     "configured_budgets",
+    "configured_week_start",
     "cost",
     "cost_question",
     "counted_elsewhere",
     "cut_rows",
     "explain_cost",
     "ledger",
+    "older_usage",
     "open_source",
     "report",
     "rows_as_lists",
+    "units_named",
+    "week_starts_from",
 ]
 
 
@@ -113,11 +130,16 @@ def cost_question(  # noqa: PLR0917 - Store passes them in this order.
     session: str | None = None,
     model: str | None = None,
     timezone: str | tzinfo | None = None,
-    week_starts: Weekday = "monday",
+    week_starts: Weekday | None = None,
     mode: Mode = "calculate",
 ) -> Question:
-    """Return the question; times, projects and sessions are written as on the command line."""
+    """Return the question; times, projects and sessions are written as on the command line.
+
+    Without *week_starts*, weeks begin as config.toml says.
+    """
     homes = tuple(homes)
+    if week_starts is None:
+        week_starts = configured_week_start()
     if week_starts not in WEEKDAYS:
         hint = f"there are {', '.join(WEEKDAYS)}"
         raise UsageError(f"no week starts on {week_starts!r}", hint=hint)
@@ -154,6 +176,13 @@ def report(
     return answer
 
 
+def configured_week_start() -> Weekday:
+    """Return the first day of the week in config.toml, or Monday."""
+    week_starts, problems = week_starts_from(load_config(turnlog_home()).cost)
+    warn_of_settings(problems)
+    return week_starts
+
+
 def configured_budgets(homes: tuple[Home, ...], question: Question) -> BudgetReport:
     """Return how much of every budget in config.toml is spent."""
     prices = configured_prices()
@@ -185,6 +214,14 @@ def cost(
     return report
 
 
+def older_usage(source: UsageSource, asked: Question) -> tuple[datetime, datetime] | None:
+    """Return when the usage before the period of *asked* began and ended; None if there is none."""
+    before = structs.replace(asked.period, since=None, until=asked.period.since)
+    found = source.sums(before).responses
+    times = [each.at for each in found if each.at is not None and before.holds(each)]
+    return (min(times), max(times)) if times else None
+
+
 def compare_costs(
     source: UsageSource, prices: Prices, asked: Question, *, now: datetime
 ) -> CostComparison:
@@ -195,7 +232,7 @@ def compare_costs(
 
 
 def explain_cost(source: UsageSource, prices: Prices, asked: Question, row: str) -> Explanation:
-    """List the responses behind one *row* of ``cost``, the most expensive first."""
+    """Return what one *row* of ``cost``, or its ``total``, consists of."""
     scan = (source.traced if asked.is_traced else source.responses)(asked.period)
     return explain(scan, prices, asked, row)
 

@@ -309,7 +309,7 @@ class Store(Closing):
         session: str | None = None,
         model: str | None = None,
         timezone: str | tzinfo | None = None,
-        week_starts: Weekday = "monday",
+        week_starts: Weekday | None = None,
         mode: Mode = "calculate",
         trend: bool = False,
         limit: int = 0,
@@ -320,9 +320,9 @@ class Store(Closing):
         There is one row for each hour, day, week, month, session, project, model, subagent, branch
         or tool, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
         "model"]``. Filters are the period from *since* up to *until*, a *project*, a *session*, and
-        models with *model* in their names. Days are those of *timezone*, weeks begin on
-        *week_starts*. Costs are exact, as text: ``Decimal(report.totals.cost_usd)``. Usage without
-        a price is listed in ``report.skipped``.
+        models with *model* in their names. Days are those of *timezone*. Weeks begin on
+        *week_starts*, or as config.toml says. Costs are exact, as text:
+        ``Decimal(report.totals.cost_usd)``. Usage without a price is listed in ``report.skipped``.
 
         *mode* ``recorded`` uses the costs in the logs, ``auto`` uses them where there are any.
         *trend* adds the course of the cost to each row. A *limit* keeps the latest rows, or the
@@ -347,7 +347,7 @@ class Store(Closing):
         session: str | None = None,
         model: str | None = None,
         timezone: str | tzinfo | None = None,
-        week_starts: Weekday = "monday",
+        week_starts: Weekday | None = None,
         mode: Mode = "calculate",
         limit: int = 0,
         no_index: bool = False,
@@ -372,14 +372,15 @@ class Store(Closing):
         session: str | None = None,
         model: str | None = None,
         timezone: str | tzinfo | None = None,
-        week_starts: Weekday = "monday",
+        week_starts: Weekday | None = None,
         mode: Mode = "calculate",
         limit: int = 0,
         no_index: bool = False,
     ) -> Explanation:
-        """List the responses behind one *row* of ``cost``, the most expensive first.
+        """Return why one *row* of ``cost`` is what it is: counts times rates, and its responses.
 
-        A row is named as it is printed or as in the logs: ``2026-07-22``, ``fable-5``.
+        A row is named as it is printed or as in the logs: ``2026-07-22``, ``fable-5``. ``total``
+        is the sum of all rows.
         """
         from turnlog.api import costs
 
@@ -415,7 +416,7 @@ class Store(Closing):
         self,
         *,
         timezone: str | tzinfo | None = None,
-        week_starts: Weekday = "monday",
+        week_starts: Weekday | None = None,
         mode: Mode = "calculate",
     ) -> BudgetReport:
         """Return how much of every budget in config.toml is spent, with a forecast."""

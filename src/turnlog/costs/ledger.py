@@ -8,7 +8,7 @@ nothing to the cost, and is listed under ``skipped`` with everything else that w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from operator import attrgetter
@@ -16,14 +16,14 @@ from typing import Any, Final, Literal, Protocol, TypeVar, get_args
 
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
-from turnlog.catalog.names import resolve_key, whole_name
 from turnlog.catalog.period import Period
+from turnlog.config import SettingProblem
 from turnlog.costs.usage import TracedResponse, UsageScan, UsageSource
 from turnlog.errors import UsageError
 from turnlog.index.usage.entries import SkippedUsage
 from turnlog.pricing.cost import Bill, Mode, Prices
 from turnlog.pricing.money import Unpriced, total_usd
-from turnlog.records.dates import TIMES, LocalTimes
+from turnlog.records.dates import TIMES, WEEKDAYS, LocalTimes, Weekday
 from turnlog.records.responses import Response
 from turnlog.records.usage import Counters
 
@@ -37,7 +37,14 @@ _COLUMNS: Final = ("messages", *_TOKENS)
 TRACED: Final = ("branch", "tool")
 """Units that only the index knows."""
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
-_OLD_UNITS: Final = {"agent": "subagent"}
+UNIT_NAMES: Final = {
+    "hourly": "hour",
+    "daily": "day",
+    "weekly": "week",
+    "monthly": "month",
+    "agent": "subagent",
+}
+"""Other names of units."""
 
 
 class Figures(Struct, kw_only=True):
@@ -106,6 +113,9 @@ class Ledger(Struct, kw_only=True):
     rows: list[LedgerRow]
     totals: Figures
     skipped: SkippedDocument
+    since_at: datetime | None = None
+    until_at: datetime | None = None
+    """The requested period (exclusive end); null if it is open."""
     steps: list[str] | UnsetType = UNSET
     """The hours, days or months of the rows' trends, if requested."""
 
@@ -129,12 +139,26 @@ class Question(Struct, frozen=True, kw_only=True):
 def units_named(by: str | Iterable[str]) -> tuple[Unit, ...]:
     """Return the units to group by, from names or from one comma-separated string."""
     names = (name.strip() for name in (by.split(",") if isinstance(by, str) else by))
-    wanted = dict.fromkeys(_OLD_UNITS.get(name, name) for name in names if name)
+    wanted = dict.fromkeys(UNIT_NAMES.get(name, name) for name in names if name)
     unknown = [name for name in wanted if name not in UNITS]
     if unknown or not wanted:
         what = repr(unknown[0]) if unknown else "nothing"
         raise UsageError(f"cannot group by {what}", hint=f"use {', '.join(UNITS)}")
     return tuple(unit for name in wanted for unit in UNITS if unit == name)
+
+
+def week_starts_from(settings: Mapping[str, Any]) -> tuple[Weekday, tuple[SettingProblem, ...]]:
+    """Return the first day of the week in the [cost] table of config.toml, and what is invalid."""
+    start: Weekday = "monday"
+    problems: list[SettingProblem] = []
+    for name, value in settings.items():
+        if name != "week_starts":
+            problems.append(SettingProblem(f"cost.{name}", "no such setting"))
+        elif value in WEEKDAYS:
+            start = value
+        else:
+            problems.append(SettingProblem(f"cost.{name}", f"{value!r} is not a day of the week"))
+    return start, tuple(problems)
 
 
 def usage_for(source: UsageSource, question: Question) -> UsageScan:
@@ -150,7 +174,7 @@ def ledger(scan: UsageScan, prices: Prices, question: Question) -> Ledger:
     """Return the report on *scan* that *question* asks for."""
     rows: list[LedgerRow] = []
     unpriced: list[Unpriced] = []
-    for key, group in _groups(scan, question).items():
+    for key, group in groups_of(scan, question).items():
         bill = prices.bill(group, mode=question.mode)
         unpriced += bill.unpriced
         rows.append(figures_of(bill, LedgerRow, **dict(zip(question.by, key, strict=True))))
@@ -159,7 +183,13 @@ def ledger(scan: UsageScan, prices: Prices, question: Question) -> Ledger:
     rows.sort(key=lambda row: [getattr(row, unit) or "" for unit in question.by])
     rows.sort(key=lambda row: Decimal(row.cost_usd), reverse=True)
     rows.sort(key=lambda row: [getattr(row, unit) or "" for unit in times])
-    return Ledger(rows=rows, totals=sum_of(rows), skipped=skipped_of(scan, unpriced))
+    return Ledger(
+        rows=rows,
+        totals=sum_of(rows),
+        skipped=skipped_of(scan, unpriced),
+        since_at=question.period.since,
+        until_at=question.period.until,
+    )
 
 
 class ReportRows(Protocol[R]):
@@ -176,62 +206,8 @@ def cut_rows(report: ReportRows[R], by: Sequence[Unit], limit: int) -> int:
     return left
 
 
-class ResponseRow(Figures, kw_only=True):
-    """One response behind a figure, and the position of its record."""
-
-    at: datetime | None
-    model: str
-    session: str | None
-    subagent: str | None
-    message_id: str | None
-    log: str
-    offset: int
-    unpriced: str | None
-    """Why it has no cost, if so."""
-
-
-class Explanation(Struct, kw_only=True):
-    """The result of `turnlog cost --explain ROW --json`."""
-
-    row: str
-    rows: list[ResponseRow]
-    totals: Figures
-    skipped: SkippedDocument
-
-
-def explain(scan: UsageScan, prices: Prices, question: Question, row: str) -> Explanation:
-    """Return the responses behind the one row whose name is *row*, the most expensive first."""
-    groups = _groups(scan, question)
-    key = resolve_key(row, question.by, groups)
-    rows: list[ResponseRow] = []
-    unpriced: list[Unpriced] = []
-    for response in groups[key]:
-        bill = prices.bill((response,), mode=question.mode)
-        unpriced += bill.unpriced
-        rows.append(
-            figures_of(
-                bill,
-                ResponseRow,
-                at=response.at,
-                model=response.model_name,
-                session=response.session,
-                subagent=response.subagent,
-                message_id=response.message_id,
-                log=response.log,
-                offset=response.offset,
-                unpriced=bill.unpriced[0].reason if bill.unpriced else None,
-            )
-        )
-    rows.sort(key=lambda row: (-Decimal(row.cost_usd), row.log, row.offset))
-    return Explanation(
-        row=whole_name(question.by, key),
-        rows=rows,
-        totals=sum_of(rows),
-        skipped=skipped_of(scan, unpriced),
-    )
-
-
-def _groups(scan: UsageScan, question: Question) -> dict[tuple[str | None, ...], list[Response]]:
+def groups_of(scan: UsageScan, question: Question) -> dict[tuple[str | None, ...], list[Response]]:
+    """Return the responses that *question* is about, by the names of their row."""
     local = LocalTimes(question.zone, question.week_starts)
     keys = [_KEYS[unit] for unit in question.by]
     groups: dict[tuple[str | None, ...], list[Response]] = {}

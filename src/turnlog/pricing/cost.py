@@ -146,6 +146,11 @@ class Prices:
                 self._quotes[key] = quote
         return quote
 
+    def quote_for(self, response: Response) -> Quote:
+        """Return the price of *response*."""
+        terms = PriceTerms(response.speed, response.service_tier, response.inference_geo)
+        return self.quote(response.model or UNKNOWN, response.at, terms)
+
     def cost(
         self, usage: AnyUsage, model: str, *, at: datetime | None = None, strict: bool = False
     ) -> Decimal | Unpriced:
@@ -248,8 +253,7 @@ class RunningBill(Struct):
             if is_recorded or self.mode == "recorded":
                 quote = Quote(None, reason="" if is_recorded else NOT_RECORDED)
             else:
-                terms = PriceTerms(response.speed, response.service_tier, response.inference_geo)
-                quote = self.prices.quote(response.model or UNKNOWN, at, terms)
+                quote = self.prices.quote_for(response)
             if quote.price is not None and quote.price.is_by_hour:
                 key = (*key, at)
             tab = self.tabs.setdefault(key, _Tab(response.model_name, quote, is_recorded))

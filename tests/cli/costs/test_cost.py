@@ -3,21 +3,44 @@
 import csv
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import jsonschema
 import msgspec
 import pytest
 
+import forked
+import turnlog as library
+from cli.conftest import _run
 from records.answers import MODEL, SESSION, answer, log_of
 from turnlog.catalog.names import shown_name
-from turnlog.cli.costs.cost import REPORTS
+from turnlog.cli.costs.cost import REPORTS, WITH
 from turnlog.costs.budgets import BudgetReport
 from turnlog.costs.comparison import CostComparison
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "cost.json"
 USED = {"input_tokens": 15_000, "output_tokens": 2_150, "cache_creation_input_tokens": 8_000}
+
+
+@pytest.fixture
+def turnlog_now(tmp_path):
+    """Run the command as it is."""
+    return partial(_run, forked.run, tmp_path)
+
+
+@pytest.fixture
+def turnlog(turnlog):
+    """Run the command over all years, unless a period is named: these responses are old."""
+
+    def run(command, *arguments, **environ):
+        named = {"--since", "--until", "--session"} & set(arguments)
+        period = () if named or command != "cost" else ("--since", "2025")
+        return turnlog(command, *arguments, *period, **environ)
+
+    return run
 
 
 @pytest.fixture
@@ -60,7 +83,7 @@ def test_the_table_fits_and_says_what_is_left_out(turnlog, spent):
     assert max(map(len, out.splitlines())) <= 80
     assert "$0.21" in out
     assert "no price nobody-1: 25,150 tokens not in the cost" in out
-    assert "Estimate at API prices. 1 duplicate ignored." in out
+    assert "Estimate at API prices. In all logs: 1 duplicate ignored." in out
 
 
 def test_what_has_no_price_is_left_out_and_what_was_not_recorded_may_have_one(turnlog, tmp_path):
@@ -126,15 +149,12 @@ def test_the_users_own_price_holds(turnlog, spent, tmp_path):
         ("--by", ","),
         ("--since", "the day before"),
         ("--until", "2026-13-01"),
-        ("--last", "long"),
-        ("--compare",),
-        ("--compare", "--last", "7d", "--by", "week,day"),
-        ("--compare", "--trend", "--last", "7d"),
-        ("--trend",),
-        ("model", "--trend", "--csv"),
+        ("--compare", "--until", "2026"),
+        ("--compare", "--since", "7d", "--by", "week,day"),
+        ("--compare", "--explain", "total"),
         ("model", "--json", "--csv"),
-        ("tool", "--no-index"),
-        ("--by", "day,branch", "--no-index"),
+        ("blocks", "model"),
+        ("--explain", "2025-11-16", "--markdown"),
         ("budgets", "--by", "day"),
         ("budgets", "--markdown"),
         ("--timezone", "Mars/Olympus"),
@@ -224,24 +244,27 @@ def test_a_branch_is_one_of_its_project(turnlog, worked):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("method", "asked"),
     [
-        ("daily",),
-        ("hourly", "--since", "2025-11-16T23:07"),
-        ("session", "--trend"),
-        ("project", "--trend", "--until", "2025-11-17T10:00:00"),
-        ("subagent", "--mode", "auto"),
-        ("blocks",),
-        ("project", "--since", "2025-11-17", "--until", "2025-11-18", "--compare"),
-        ("daily", "--since", "2025-11-16T23:31", "--until", "2025-11-21", "--compare"),
-        ("--by", "week,model,project"),
+        ("cost", {"by": "day"}),
+        ("cost", {"by": "hour", "since": "2025-11-16T23:07"}),
+        ("cost", {"by": "session", "trend": True}),
+        ("cost", {"by": "project", "trend": True, "until": "2025-11-17T10:00:00"}),
+        ("cost", {"by": ["session", "subagent"], "mode": "auto"}),
+        ("cost", {"by": "week,model,project"}),
+        ("blocks", {}),
+        ("explain_cost", {"row": "total", "by": "model"}),
+        ("compare_costs", {"by": "project", "since": "2025-11-17", "until": "2025-11-18"}),
+        ("compare_costs", {"by": "day", "since": "2025-11-16T23:31", "until": "2025-11-21"}),
     ],
 )
-def test_the_logs_say_what_the_index_says(turnlog, worked, spent, arguments):
-    homes = ("--home", worked, "--home", spent, "--timezone", "America/St_Johns")
-    told = turnlog("cost", *arguments, *homes, "--json")
-    assert told[0] == 0
-    assert turnlog("cost", *arguments, *homes, "--json", "--no-index") == told
+def test_the_logs_say_what_the_index_says(worked, method, asked, monkeypatch, tmp_path):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    asked = asked | {"timezone": "America/St_Johns"}
+    with library.open(worked) as store:
+        found = [getattr(store, method)(**asked, no_index=no_index) for no_index in (False, True)]
+    assert found[0].rows
+    assert found[0] == found[1]
 
 
 def test_times_are_read_as_people_say_them(turnlog, spent):
@@ -251,14 +274,14 @@ def test_times_are_read_as_people_say_them(turnlog, spent):
 
     both = ["2025-11-16", "2025-11-17"]
     assert days("--timezone", "UTC", "--since", "2025-11") == both
-    assert days("--timezone", "UTC", "--until", "2025-12", "--last", "300mo") == both
+    assert days("--timezone", "UTC", "--until", "2025-12", "--since", "300mo") == both
     assert days("--timezone", "UTC", "--since", "2025-11-17") == both[1:]
     assert days("--timezone", "UTC", "--until", "2025-11-17") == both[:1]
     # In Berlin it was half past midnight already.
     assert days("--timezone", "Europe/Berlin", "--since", "2025-11-17") == both[1:]
     assert days("--since", "2025-11-17", TZ="Europe/Berlin") == both[1:]
     assert days("--timezone", "Europe/Berlin", "--until", "2025-11-17") == []
-    assert days("--last", "1h") == []
+    assert days("--since", "1h") == []
 
 
 def test_two_periods_side_by_side(turnlog, spent):
@@ -280,12 +303,12 @@ def test_two_periods_side_by_side(turnlog, spent):
     assert list(csv.reader(io.StringIO(out)))[1][:2] == [MODEL, "1"]
 
 
-def test_a_trend_is_given_when_asked_for(turnlog, spent):
-    assert "trend" not in rows(turnlog, "model", "--home", spent)["rows"][0]
+def test_a_wide_terminal_shows_trends(turnlog, spent):
     period = ("--since", "2025-11-14", "--until", "2025-11-19")
-    document = rows(turnlog, "model", "--home", spent, "--trend", *period)
-    assert document["steps"] == [f"2025-11-{day}" for day in range(14, 19)]
-    told = {row["model"]: row["trend"] for row in document["rows"]}
+    with library.open(spent) as store:
+        found = store.cost(by="model", trend=True, since="2025-11-14", until="2025-11-19")
+    assert found.steps == [f"2025-11-{day}" for day in range(14, 19)]
+    told = {row.model: row.trend for row in found.rows}
     assert told[MODEL] == ["0", "0", "0.10725", "0.10725", "0"]
     _, out, _ = turnlog("cost", "model", "--home", spent, *period, COLUMNS="140")
     assert "  ██ " in out
@@ -341,7 +364,7 @@ def test_budgets_fail_a_script_when_one_is_exceeded(turnlog, today):
     assert max(map(len, out.splitlines())) <= 80
     code, out, _ = today(turnlog, "[budgets]\nblock = 0.2\n", "budgets")
     assert (code, "54%" in out) == (0, True)
-    code, out, _ = today(turnlog, "[budgets]\nblock = 0.12\n", "budgets", "--no-index")
+    code, out, _ = today(turnlog, "[budgets]\nblock = 0.12\n", "budgets")
     assert (code, "nearly spent" in out) == (0, True)
 
 
@@ -391,8 +414,7 @@ def test_a_row_is_explained(turnlog, spent):
     arguments = ("cost", "--explain", "2025-11-17", "--home", spent, "--timezone", "UTC")
     code, out, _ = turnlog(*arguments)
     assert code == 0
-    assert "2025-11-17 $0.11 for 2 responses" in out
-    assert "$0.10725" in out
+    assert out.splitlines()[0] == "2025-11-17: $0.11 for 2 responses"
     assert "no price is known" in out
     assert out.splitlines()[-1].startswith("Estimate at API prices.")
     document = json.loads(turnlog(*arguments, "--json")[1])
@@ -410,7 +432,7 @@ def test_a_row_is_explained(turnlog, spent):
 def test_every_name_that_is_printed_opens_its_row(turnlog, request, report, fixture):
     home = ("--home", request.getfixturevalue(fixture), "--timezone", "UTC", "--json")
     found = json.loads(turnlog("cost", *filter(None, [report]), *home)[1])
-    units = REPORTS.get(report, ("day",))
+    units = WITH.get(report, (report or "day",))
     for row in found["rows"]:
         name = ",".join(shown_name(unit, row[unit]) for unit in units)
         code, out, err = turnlog("cost", *filter(None, [report]), *home, "--explain", name)
@@ -423,11 +445,14 @@ def test_a_row_is_named_as_people_name_it(turnlog, worked):
         code, out, err = turnlog("cost", *words, "--home", worked)
         return code, (out or err).splitlines()[0]
 
-    assert explained("tool", "--explain", "none") == (0, "none $0.11 for 1 response")
-    assert explained("tool", "--explain", "bash")[1].startswith("Bash $")
-    assert explained("branch", "--explain", "tail")[1].startswith("/srv/kites,tail $")
+    assert explained("tool", "--explain", "none") == (
+        0,
+        "none since 2025-01-01: $0.11 for 1 response",
+    )
+    assert explained("tool", "--explain", "bash")[1].startswith("Bash since 2025-01-01: $")
+    assert explained("branch", "--explain", "tail")[1].startswith("/srv/kites,tail since ")
     assert explained("branch", "--explain", "main") == (2, "error: 'main' matches 2 rows")
-    assert explained("project", "--explain", "kites")[1].startswith("/srv/kites $")
+    assert explained("project", "--explain", "kites")[1].startswith("/srv/kites since ")
     assert explained("project", "--explain", "kitse") == (2, "error: no row is called 'kitse'")
 
 
@@ -448,20 +473,18 @@ def test_sessions_are_named_by_what_they_are_about_where_there_is_room(turnlog, 
             assert max(map(len, out.splitlines())) <= width
             assert "A [red] kite" in out or arguments[0] == "--by"
     assert "A [red] kite" not in turnlog("cost", "session", "--home", spent, COLUMNS="60")[1]
-    code, out, _ = turnlog("cost", "session", "--home", spent, "--no-index")
-    assert (code, "$0.21" in out) == (0, True)
 
 
 def test_where_nothing_is_found_nothing_is_said_of_figures(turnlog, spent):
-    code, out, _ = turnlog("cost", "--last", "1d", "--model", "opus", "--home", spent)
+    code, out, _ = turnlog("cost", "--since", "1d", "--model", "opus", "--home", spent)
     assert code == 1
     assert out.splitlines()[-1] == "hint: no model is called 'opus'"
     assert "estimate" not in out
-    _, out, _ = turnlog("cost", "--last", "1d", "--home", spent)
-    assert out.splitlines()[-1] == "hint: leave out --last"
+    _, out, _ = turnlog("cost", "--since", "1d", "--home", spent)
+    assert out.splitlines()[-1] == "hint: leave out --since"
 
 
-def test_what_is_skipped_is_listed_in_one_order_with_an_index_and_without(turnlog, tmp_path):
+def test_what_is_skipped_is_listed_in_one_order_with_an_index_and_without(tmp_path, monkeypatch):
     odd = answer("msg_1", "req_1", said={"input_tokens": "many", "output_tokens": -1})
     data = log_of(odd) + b'{"usage": torn\n' + log_of(odd | {"uuid": "u-2"})
     home = tmp_path / "home"
@@ -475,8 +498,240 @@ def test_what_is_skipped_is_listed_in_one_order_with_an_index_and_without(turnlo
         log = home / "projects" / place
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(data)
-    found = [rows(turnlog, "--home", home, *how) for how in (["--no-index"], [])]
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    with library.open(home) as store:
+        found = [store.cost(no_index=no_index) for no_index in (True, False)]
     assert found[0] == found[1]
-    places = [(each["path"], each["offset"]) for each in found[0]["skipped"]["places"]]
+    places = [(each.path, each.offset) for each in found[0].skipped.places]
     assert places == sorted(places)
     assert len(places) == 15
+
+
+# -- the last 30 days -----------------------------------------------------------------------
+
+
+def responses_on(home, *days_ago, **more):
+    """Write a session with a response at noon on each day, counted back from today."""
+    noon = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    records = [
+        answer(
+            f"msg_{number}",
+            f"req_{number}",
+            said=USED,
+            timestamp=(noon - timedelta(days=days)).isoformat().replace("+00:00", "Z"),
+            **more,
+        )
+        for number, days in enumerate(days_ago)
+    ]
+    project = home / "projects" / "-srv-kites"
+    project.mkdir(parents=True)
+    (project / f"{SESSION}.jsonl").write_bytes(log_of(*records))
+    return [f"{noon - timedelta(days=days):%Y-%m-%d}" for days in days_ago]
+
+
+@pytest.fixture
+def recent(turnlog_now, tmp_path):
+    """Run `turnlog cost` without a period, in a home with responses of some days ago."""
+    days = responses_on(tmp_path / "recent", 100, 40, 30, 29, 5, 0)
+
+    def run(*arguments, **environ):
+        return turnlog_now("cost", *arguments, "--home", tmp_path / "recent", **environ)
+
+    run.days = days
+    return run
+
+
+def test_the_last_30_days_are_shown_with_the_newest_above_the_total(recent):
+    code, out, err = recent()
+    assert (code, err) == (0, "")
+    first = [line.split(" ")[0] for line in out.splitlines()]
+    assert first[:5] == ["day", *recent.days[3:], "total"]
+    assert f"The last 30 days. For older usage, add --since {recent.days[0]}." in out
+    found = json.loads(recent("--json")[1])
+    assert [row["day"] for row in found["rows"]] == recent.days[3:]
+    assert found["since_at"] == f"{recent.days[3]}T00:00:00Z"
+
+
+def test_30_full_days_end_with_the_total_on_the_screen(turnlog_now, tmp_path):
+    days = responses_on(tmp_path / "busy", *range(60, -1, -1))
+    code, out, _ = turnlog_now("cost", "--home", tmp_path / "busy")
+    assert code == 0
+    screen = out.splitlines()[-23:]
+    assert any(line.startswith("total") for line in screen)
+    assert any(line.startswith(days[-1]) for line in screen)
+    assert any("add --since" in line for line in screen)
+
+
+def test_whatever_says_which_responses_are_meant_shows_all_of_them(recent):
+    for words in (("month",), ("weekly",), ("model",), ("session",), ("--session", SESSION[:4])):
+        assert json.loads(recent(*words, "--json")[1])["totals"]["messages"] == 6, words
+    assert json.loads(recent("--until", recent.days[2], "--json")[1])["totals"]["messages"] == 2
+    assert json.loads(recent("day", "model", "--json")[1])["totals"]["messages"] == 3
+    assert "older usage" not in recent("month")[1]
+    code, out, _ = recent("--compare", "--json")
+    assert (code, json.loads(out)["totals"]["before_messages"]) == (0, 2)
+
+
+def test_a_row_that_is_older_can_be_explained(recent):
+    code, out, _ = recent("--explain", recent.days[0])
+    assert (code, out.splitlines()[0]) == (0, f"{recent.days[0]}: $0.11 for 1 response")
+    code, out, _ = recent("--explain", "total")
+    assert out.splitlines()[0] == f"total since {recent.days[3]}: $0.32 for 3 responses"
+
+
+def test_where_all_usage_is_older_the_last_day_is_named(turnlog_now, tmp_path):
+    (day,) = responses_on(tmp_path / "old", 90)
+    code, out, _ = turnlog_now("cost", "--home", tmp_path / "old")
+    assert code == 1
+    assert out.splitlines()[:2] == [
+        "No responses found in the last 30 days.",
+        f"hint: the last one is from {day}; add --since {day[:7]}",
+    ]
+    code, out, _ = turnlog_now("cost", "--since", day[:7], "--home", tmp_path / "old")
+    assert (code, day in out) == (0, True)
+
+
+# -- words ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "by"),
+    [
+        (("--by", "project", "model"), "project,model"),
+        (("--by", "project", "--by", "model"), "model"),
+        (("--by=project", "model"), "project,model"),
+        (("project", "model"), "project,model"),
+        (("month", "--by", "project", "model"), "month,project,model"),
+        (("--by", "monthly", "project"), "month,project"),
+        (("monthly",), "month"),
+        (("daily",), "day"),
+        (("weekly",), "week"),
+        (("hourly",), "hour"),
+    ],
+)
+def test_units_are_words_or_joined_by_commas(turnlog, spent, words, by):
+    asked = ("--home", spent, "--json")
+    assert turnlog("cost", *words, *asked) == turnlog("cost", "--by", by, *asked)
+
+
+def test_weeks_begin_as_the_settings_say(turnlog, spent, tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+
+    def weeks(settings):
+        (own / "config.toml").write_text(settings)
+        _, out, err = turnlog("cost", "week", "--home", spent, "--json", TURNLOG_HOME=str(own))
+        return [row["week"] for row in json.loads(out)["rows"]], err
+
+    assert weeks("") == (["2025-11-10", "2025-11-17"], "")
+    assert weeks('[cost]\nweek_starts = "sunday"\n') == (["2025-11-16"], "")
+    found, err = weeks('[cost]\nweek_starts = "someday"\nstarts = 1\n')
+    assert found == ["2025-11-10", "2025-11-17"]
+    assert "cost.week_starts: 'someday' is not a day of the week" in err
+    assert "cost.starts: no such setting" in err
+
+
+# -- why this number ------------------------------------------------------------------------
+
+MIXED = {
+    "input_tokens": 1_001,
+    "output_tokens": 2_002,
+    "cache_creation": {"ephemeral_5m_input_tokens": 3_003, "ephemeral_1h_input_tokens": 4_004},
+    "cache_creation_input_tokens": 7_007,
+    "cache_read_input_tokens": 5_005,
+    "server_tool_use": {"web_search_requests": 6},
+}
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """A home with all kinds of usage, by two models in two projects, at several prices."""
+    at = {"timestamp": "2025-11-16T12:00:00.000Z"}
+    logs = {
+        SESSION: [
+            answer("msg_1", "req_1", said=MIXED, cwd="/srv/kites", **at),
+            answer("msg_2", "req_2", said=MIXED, cwd="/srv/kites", model="claude-opus-4-1", **at),
+            answer("msg_3", "req_3", said=MIXED | {"service_tier": "batch"}, **at),
+            answer("msg_4", "req_4", said=MIXED | {"input_tokens": 300_000}, **at),
+        ],
+        SESSION.replace("1", "3"): [
+            answer("msg_5", "req_5", said=MIXED, cwd="/srv/boats", **at),
+            answer("msg_6", "req_6", said=MIXED, cwd="/srv/boats", model="nobody-1", **at),
+        ],
+    }
+    for session, records in logs.items():
+        project = tmp_path / "mixed" / "projects" / f"-{session[:4]}"
+        project.mkdir(parents=True)
+        theirs = [record | {"sessionId": session} for record in records]
+        (project / f"{session}.jsonl").write_bytes(log_of(*theirs))
+    return tmp_path / "mixed"
+
+
+@pytest.mark.parametrize("mode", ["calculate", "recorded", "auto"])
+def test_charges_add_up_to_every_row_and_to_the_total(turnlog, mixed, mode):
+    asked = ("--by", "project", "model", "--mode", mode, "--home", mixed, "--json")
+    found = json.loads(turnlog("cost", *asked)[1])
+    named = [(f"{row['project']},{row['model']}", row) for row in found["rows"]]
+    for name, row in [*named, ("total", found["totals"])]:
+        code, out, err = turnlog("cost", *asked, "--explain", name)
+        assert (code, err) == (0, "")
+        prices = msgspec.json.decode(out, type=library.Explanation).prices
+        for price in prices:
+            for charge in price.charges:
+                product = charge.count * Decimal(charge.rate_usd) / charge.per
+                assert product == Decimal(charge.cost_usd)
+            if price.charges:
+                assert sum(Decimal(each.cost_usd) for each in price.charges) == Decimal(
+                    price.cost_usd
+                )
+        assert sum(Decimal(price.cost_usd) for price in prices) == Decimal(row["cost_usd"])
+        assert sum(price.messages for price in prices) == row["messages"]
+        for kind in ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read"):
+            counts = [c.count for price in prices for c in price.charges if c.kind == kind]
+            assert mode != "calculate" or name == "total" or not counts or sum(counts) == row[kind]
+
+
+def test_each_price_is_shown_with_both_cache_writes_and_its_source(turnlog, mixed):
+    code, out, _ = turnlog(
+        "cost", "--by", "project", "model", "--explain", "boats", MODEL, "--home", mixed
+    )
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    table = [" ".join(line.split()) for line in out.splitlines()[2:12]]
+    assert table[2:9] == [
+        "input 1,001 x $3.00/M = $0.00300300",
+        "output 2,002 x $15.00/M = $0.03003000",
+        "cache write, 5 min 3,003 x $3.75/M = $0.01126125",
+        "cache write, 1 h 4,004 x $6.00/M = $0.02402400",
+        "cache read 5,005 x $0.30/M = $0.00150150",
+        "web searches 6 x $10.00/k = $0.06000000",
+        "total $0.12981975",
+    ]
+    assert table[9].startswith(f"Price of {shown_name('model', MODEL)}: genai-prices ")
+    assert ", valid " in table[9]
+    _, out, _ = turnlog("cost", "model", "--explain", "total", "--home", mixed)
+    assert "nobody-1: no price is known" in out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    model = shown_name("model", MODEL)
+    assert f"{model}, above 200,000 tokens $1.978618500" in lines
+    assert f"{model}, batch $0.094909875" in lines
+    assert "total $2.742266625" in lines
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_this_month_by_project_and_model_and_why_this_number(turnlog_now, tmp_path):
+    """Two commands, each of which fits the screen."""
+    responses_on(tmp_path / "month", 0, 0, 0, 0, 0, 0, 0, 0)
+    asked = ("cost", "--by", "project", "model", "--since", "this month")
+    home = ("--home", tmp_path / "month")
+    screens = [
+        turnlog_now(*asked, *home),
+        turnlog_now(*asked, "--explain", "kites", shown_name("model", MODEL), *home),
+    ]
+    for code, out, err in screens:
+        assert (code, err) == (0, "")
+        assert len(out.splitlines()) < 24
+        assert max(map(len, out.splitlines())) <= 80
+        assert "$0.86" in out
+    assert "/srv/kites" in screens[0][1]
+    assert "input               120,000   x $3.00/M  = $0.360" in screens[1][1]

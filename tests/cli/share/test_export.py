@@ -191,7 +191,7 @@ def test_json_is_one_document(export):
 def test_tables_add_up_to_the_ledger(export, turnlog, home, tmp_path):
     rows = list(csv.DictReader(io.StringIO(export("--since", "2000-01-01", "--format", "csv"))))
     own = {"TURNLOG_HOME": str(tmp_path / "own")}
-    code, out, _ = turnlog("cost", "--json", "--home", home, **own)
+    code, out, _ = turnlog("cost", "month", "--json", "--home", home, **own)
     assert code == 0
     totals = json.loads(out)["totals"]
     assert sum(int(row["output"]) for row in rows) == totals["output"] == 103

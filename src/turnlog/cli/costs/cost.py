@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from turnlog.cli.options import (
     limit_option,
@@ -22,73 +22,87 @@ from turnlog.cli.options import (
     session_option,
     show_json,
     timezone_option,
-    when_option,
 )
 from turnlog.cli.terminal.console import console
 from turnlog.cli.terminal.empty_results import print_nothing_found
 from turnlog.cli.terminal.output import show_data
-from turnlog.records.dates import WEEKDAYS
+from turnlog.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from turnlog.api.costs import Budgets, Prices, Question, Unit, UsageSource
+    from turnlog.api.costs import Budgets, Prices, Question, UsageSource
 
-REPORTS: Final[dict[str, tuple[Unit, ...]]] = {
-    "hourly": ("hour",),
-    "daily": ("day",),
-    "weekly": ("week",),
-    "monthly": ("month",),
-    "session": ("session",),
-    "project": ("project",),
-    "model": ("model",),
-    "subagent": ("session", "subagent"),
-    "branch": ("project", "branch"),
-    "tool": ("tool",),
-}
-_OTHERS: Final[dict[str, tuple[Unit, ...]]] = {"blocks": ("hour",), "budgets": ("day",)}
+REPORTS: Final = (
+    *("hour", "day", "week", "month", "session", "project", "model"),
+    *("subagent", "branch", "tool"),
+)
+_SAME: Final = ("hourly", "daily", "weekly", "monthly")
+_OTHERS: Final = ("blocks", "budgets")
+# A subagent is one of its session, and a branch one of its project.
+WITH: Final = {"subagent": ("session", "subagent"), "branch": ("project", "branch")}
+_DEFAULT_DAYS: Final = 30
+_EXPLAINED_RESPONSES: Final = 5
+
+
+class _CostCommand(click.Command):
+    """Reads ``--by project model`` as ``--by project,model``, and ``--explain`` alike."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words: list[str] = []
+        is_list = has_value = False
+        for word in args:
+            if word.startswith("-"):
+                name, equals, _ = word.partition("=")
+                is_list, has_value = name in ("--by", "--explain"), bool(equals)
+                words.append(word)
+            elif is_list and has_value:
+                words[-1] += f",{word}"
+            else:
+                has_value = True
+                words.append(word)
+        return super().parse_args(ctx, words)
 
 
 @click.command(
     name="cost",
+    cls=_CostCommand,
     epilog="""\b
 Examples:
-  turnlog cost                          by day
-  turnlog cost monthly --last 1y
-  turnlog cost model --since 2026-01-01
-  turnlog cost blocks --last 1d         five-hour blocks, with the pace of the current one
-  turnlog cost --explain 2026-07-22     the responses of one day
-  turnlog cost --by day,model --csv     any combination, for a spreadsheet
-  turnlog cost project --last 7d --compare
+  turnlog cost                          the last 30 days, by day
+  turnlog cost month                    all months
+  turnlog cost --by project model --since "this month"
+  turnlog cost --by project model --since "this month" --explain orchard opus-4-6
+                                        why this number: tokens x rate = cost
+  turnlog cost --explain total
+  turnlog cost project --since 7d --compare
                                         compared with the previous seven days
+  turnlog cost blocks --since 1d        five-hour blocks, with the pace of the current one
   turnlog cost budgets                  budget use; exit code 1 if one is exceeded
-  turnlog cost project --since monday --json
+  turnlog cost --by day model --csv     for a spreadsheet
 In config.toml:
   [budgets]                             # in dollars, all optional
   monthly = 300                         # or daily, weekly
   block = 10                            # the current five-hour block
   [budgets.projects."~/src/orchard"]
-  monthly = 50""",
+  monthly = 50
+  [cost]
+  week_starts = "sunday\"""",
 )
 @click.argument(
-    "report", type=click.Choice((*REPORTS, *_OTHERS)), default="daily", metavar="[REPORT]"
+    "reports",
+    type=click.Choice((*REPORTS, *_SAME, *_OTHERS)),
+    nargs=-1,
+    metavar="[REPORT]...",
 )
 @report_options
 @markdown_option
 @period_options
-@limit_option(0)
-@click.option("--by", metavar="UNITS", help="Group by these units, such as day,model.")
-@when_option("--last", "The last 12h, 7d, 4w or 3mo; the same as --since.")
+@limit_option(None, "all; 5 responses with --explain")
+@click.option("--by", metavar="UNITS", help="Group by these units, such as project model.")
 @session_option
 @model_option
 @timezone_option
-@click.option(
-    "--week-starts",
-    type=click.Choice(WEEKDAYS),
-    default="monday",
-    show_default=True,
-    help="First day of the week.",
-)
 @click.option(
     "--mode",
     type=click.Choice(("auto", "calculate", "recorded")),
@@ -96,78 +110,109 @@ In config.toml:
     show_default=True,
     help="Calculate costs, use the recorded ones, or use recorded ones if present (auto).",
 )
-@click.option("--explain", "row", metavar="ROW", help="List the responses of one row.")
+@click.option("--explain", "row", metavar="ROW", help="Explain a row, or total: tokens x rate.")
 @click.option("--compare", "is_compared", is_flag=True, help="Compare with the previous period.")
-@click.option(
-    "--trend",
-    "has_trend",
-    is_flag=True,
-    help="Show each row's cost over time.",
-)
-@click.option("--no-index", is_flag=True, help="Read the logs instead of the index.")
-def command(report: str, homes: tuple[str, ...], **options: Any) -> int:
+def command(reports: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
     """Show usage and its cost at API prices; every response is counted once.
 
-    REPORT is hourly, daily, weekly, monthly, session, project, model, subagent, branch, tool,
-    blocks or budgets. Days are in local time unless --timezone is given.
+    REPORT is hour, day, week, month, session, project, model, subagent, branch or tool, or several
+    of them; or blocks or budgets. Rows by hour or day cover the last 30 days unless --since is
+    given. Days are in local time unless --timezone is given.
     """
-    from turnlog.api.costs import Budgets, budgets_from, cost_question, open_source
+    from turnlog.api.arguments import resolve_zone
+    from turnlog.api.costs import (
+        Budgets,
+        budgets_from,
+        cost_question,
+        open_source,
+        units_named,
+        week_starts_from,
+    )
     from turnlog.api.homes import all_homes, turnlog_home
     from turnlog.config import load_config
     from turnlog.pricing.cost import configured_prices
 
+    _check(reports, options)
+    other = next((name for name in reports if name in _OTHERS), None)
+    units = units_named("hour" if other else _units(reports, options["by"]))
     places = all_homes(homes)
-    by = options["by"]
-    names = ("until", "project", "session", "model", "timezone", "week_starts", "mode")
-    question = cost_question(
-        places,
-        by if by is not None else (REPORTS | _OTHERS)[report],
-        since=options["since"] or options["last"],
-        **{name: options[name] for name in names},
-    )
-    _check(report, options)
+    now = datetime.now(UTC)
+    since = options["since"]
+    is_default = _has_default_period(units, options)
+    if is_default:
+        since = _days_ago(_DEFAULT_DAYS - 1, now, resolve_zone(options["timezone"]))
     home = turnlog_home()
     config = load_config(home)
+    week_starts, cost_problems = week_starts_from(config.cost)
+    names = ("until", "project", "session", "model", "timezone", "mode")
+    question = cost_question(
+        places,
+        units,
+        since=since,
+        week_starts=week_starts,
+        **{name: options[name] for name in names},
+    )
     prices, problems = configured_prices(home, config)
     budgets = Budgets()
     if config.budgets:
         budgets, budget_problems = budgets_from(config.budgets)
         problems = (*problems, *budget_problems)
-    print_problems(problems)
+    print_problems((*problems, *cost_problems))
     with open_source(
         places,
         prices,
-        no_index=options["no_index"],
         is_traced=question.is_traced,
         open_index=open_index,
         notify=lambda why: print_notices([why]),
     ) as source:
-        reports = _Reports(source, prices, question, budgets, datetime.now(UTC), homes, options)
-        if report == "blocks":
-            return reports.blocks()
-        if report == "budgets":
-            return reports.budget_report()
-        if options["row"] is not None:
-            return reports.explanation(options["row"])
-        if options["is_compared"]:
-            return reports.comparison()
-        return reports.ledger()
-
-
-def _check(report: str, options: dict[str, Any]) -> None:
-    """Reject options that do not go together."""
-    kinds = [name for name in ("row", "is_compared", "has_trend") if options[name]]
-    as_csv, as_markdown = options["as_csv"], options["as_markdown"]
-    if len(kinds) > 1:
-        raise click.UsageError("--explain, --compare and --trend are mutually exclusive")
-    if report in _OTHERS and (options["by"] or kinds or as_markdown):
-        raise click.UsageError(
-            f"{report} cannot be combined with --by, --explain, --compare, --trend or --markdown"
+        report = _Reports(
+            source, prices, question, budgets, now, homes, options, is_default=is_default
         )
-    if kinds == ["row"] and as_markdown:
+        if other == "blocks":
+            return report.blocks()
+        if other == "budgets":
+            return report.budget_report()
+        if options["row"] is not None:
+            return report.explanation(options["row"])
+        if options["is_compared"]:
+            return report.comparison()
+        return report.ledger()
+
+
+def _units(reports: tuple[str, ...], by: str | None) -> Sequence[str]:
+    """Return the units to group by: those of the reports, then those of --by."""
+    if by is not None:
+        return (*reports, *by.split(","))
+    return WITH.get(reports[0], reports) if len(reports) == 1 else reports or ("day",)
+
+
+def _has_default_period(units: Sequence[str], options: dict[str, Any]) -> bool:
+    """Return whether only the last days are shown: one by one, and no period is named."""
+    is_named = any(options[name] is not None for name in ("since", "until", "session"))
+    return not is_named and ("hour" in units or "day" in units)
+
+
+def _days_ago(days: int, now: datetime, zone: tzinfo) -> datetime:
+    """Return the midnight at which the day that many days ago began."""
+    from turnlog.records.dates import moment
+
+    day = now.astimezone(zone).date() - timedelta(days=days)
+    return moment(day.isoformat(), now=now, zone=zone)
+
+
+def _check(reports: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Reject options that do not go together."""
+    kinds = [name for name in ("row", "is_compared") if options[name]]
+    if len(kinds) > 1:
+        raise click.UsageError("--explain and --compare are mutually exclusive")
+    other = next((name for name in reports if name in _OTHERS), None)
+    if other and (len(reports) > 1 or options["by"] or kinds or options["as_markdown"]):
+        raise click.UsageError(
+            f"{other} cannot be combined with other reports, --by, --explain, --compare"
+            " or --markdown"
+        )
+    if kinds == ["row"] and options["as_markdown"]:
         raise click.UsageError("--explain and --markdown are mutually exclusive")
-    if kinds == ["has_trend"] and (as_csv or as_markdown):
-        raise click.UsageError("--trend can be printed as a table or with --json only")
 
 
 class _Reports(NamedTuple):
@@ -180,18 +225,19 @@ class _Reports(NamedTuple):
     now: datetime
     homes: tuple[str, ...]
     options: dict[str, Any]
+    is_default: bool
+    """Whether the period is the last 30 days because none was named."""
 
     def ledger(self) -> int:
         from turnlog.api.costs import cost, cut_rows, rows_as_lists
         from turnlog.cli.views.cost import WIDE, show_ledger
 
-        units, has_trend = self.question.by, self.options["has_trend"]
+        units = self.question.by
         is_data = any(self.options[name] for name in ("as_json", "as_csv", "as_markdown"))
         out = None if is_data else console()
-        # A wide terminal shows a trend without being asked.
-        trend = None if out and out.width >= WIDE and not has_trend else has_trend
+        trend = None if out and out.width >= WIDE else False
         document = cost(self.source, self.prices, self.question, now=self.now, trend=trend)
-        left = cut_rows(document, units, self.options["limit"])
+        left = cut_rows(document, units, self._limit)
         if out is None:
             self._print_lists(document, lambda: rows_as_lists(document, units))
         else:
@@ -207,7 +253,7 @@ class _Reports(NamedTuple):
 
         units, zone = self.question.by, self.question.zone
         document = compare_costs(self.source, self.prices, self.question, now=self.now)
-        left = cut_rows(document, units, self.options["limit"])
+        left = cut_rows(document, units, self._limit)
         if not self._print_lists(document, lambda: compared_as_lists(document, units)):
             show = partial(show_comparison, report=document, units=units, zone=zone)
             self._show(console(), document, left, show)
@@ -218,7 +264,7 @@ class _Reports(NamedTuple):
         from turnlog.cli.views.cost import show_blocks
 
         document = blocks(self.source, self.prices, self.question, now=self.now)
-        left = cut_rows(document, self.question.by, self.options["limit"])
+        left = cut_rows(document, self.question.by, self._limit)
         if not self._print_rows(document, BlockRow, document.rows):
             show = partial(show_blocks, report=document, zone=self.question.zone)
             self._show(console(), document, left, show)
@@ -244,12 +290,29 @@ class _Reports(NamedTuple):
         from turnlog.api.costs import ResponseRow, cut_rows, explain_cost
         from turnlog.cli.views.cost import show_explanation
 
-        document = explain_cost(self.source, self.prices, self.question, row)
-        left = cut_rows(document, (), self.options["limit"])
+        question = self.question
+        try:
+            document = explain_cost(self.source, self.prices, question, row)
+        except UsageError:
+            if not self.is_default:
+                raise
+            # A row that is named is meant, even if it is older than the default period.
+            period = structs.replace(question.period, since=None)
+            question = structs.replace(question, period=period)
+            document = explain_cost(self.source, self.prices, question, row)
+        limit = self.options["limit"]
+        if limit is None:
+            is_data = self.options["as_json"] or self.options["as_csv"]
+            limit = 0 if is_data else _EXPLAINED_RESPONSES
+        left = cut_rows(document, (), limit)
         if not self._print_rows(document, ResponseRow, document.rows):
-            show = partial(show_explanation, report=document, zone=self.question.zone)
-            self._show(console(), document, left, show, is_part=True)
+            show = partial(show_explanation, report=document, question=question, left=left)
+            self._show(console(), document, 0, show, is_part=True)
         return 0
+
+    @property
+    def _limit(self) -> int:
+        return self.options["limit"] or 0
 
     def _print_rows(self, document: Any, kind: type[Struct], rows: Sequence[Struct]) -> bool:
         as_json, as_csv = self.options["as_json"], self.options["as_csv"]
@@ -279,32 +342,50 @@ class _Reports(NamedTuple):
         is_part: bool = False,
     ) -> None:
         """Print the rows, or what to try if there are none, and what was left out."""
-        from turnlog.api.costs import Period, budget_report
+        from turnlog.api.costs import Period, budget_report, older_usage
         from turnlog.cli.views.cost import show_budgets, show_skipped
 
+        older = older_usage(self.source, self.question) if self.is_default else None
         if document.rows:
             show(out)
             if left:
                 out.print(f"[dim]… {left:,} more, included in the total; use --limit 0[/]")
         else:
-            from turnlog.api.arguments import no_such_model
-
-            filters = dict(self.options)
-            if filters["model"] is not None:
-                responses = self.source.responses(Period()).responses
-                known = {response.model_name for response in responses}
-                filters["unknown"] = no_such_model(filters["model"], known)
-            print_nothing_found("responses", self.homes, filters)
+            self._show_nothing(out, older)
         if has_budgets and self.budgets.budgets:
             out.print()
             show_budgets(
                 out,
                 budget_report(self.budgets, self.source, self.prices, self.question, now=self.now),
             )
+        note = ""
+        if document.rows and older and not is_part:
+            first = older[0].astimezone(self.question.zone)
+            note = f"The last {_DEFAULT_DAYS} days. For older usage, add --since {first:%Y-%m-%d}."
         show_skipped(
             out,
             document.skipped,
             mode=self.question.mode,
             is_empty=not document.rows,
             is_part=is_part or self.question.period != Period(),
+            note=note,
         )
+
+    def _show_nothing(self, out: Console, older: tuple[datetime, datetime] | None) -> None:
+        """Print that nothing was found, and what to try."""
+        if older:
+            last = older[1].astimezone(self.question.zone)
+            out.print(f"No responses found in the last {_DEFAULT_DAYS} days.")
+            out.print(
+                f"[dim]hint: the last one is from {last:%Y-%m-%d}; add --since {last:%Y-%m}[/]"
+            )
+            return
+        from turnlog.api.arguments import no_such_model
+        from turnlog.api.costs import Period
+
+        filters = dict(self.options)
+        if filters["model"] is not None:
+            responses = self.source.responses(Period()).responses
+            known = {response.model_name for response in responses}
+            filters["unknown"] = no_such_model(filters["model"], known)
+        print_nothing_found("responses", self.homes, filters)

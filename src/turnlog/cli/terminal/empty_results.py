@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _FILTERS: Final = {
     "project": "--project",
     "since": "--since",
-    "last": "--last",
     "until": "--until",
     "session": "--session",
     "model": "--model",

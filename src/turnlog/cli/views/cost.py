@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec import UNSET
 
+from turnlog.api.arguments import short_model, shown_name
 from turnlog.cli.terminal.ascii_symbols import is_ascii
 from turnlog.cli.terminal.console import (
     counted,
-    log_name,
     safe,
     settings_file,
     short_count,
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         Figures,
         Ledger,
         LedgerRow,
+        PriceCharges,
+        Question,
         SkippedDocument,
         Span,
         Unit,
@@ -108,8 +110,9 @@ def show_skipped(
     mode: Mode = "calculate",
     is_empty: bool = False,
     is_part: bool = True,
+    note: str = "",
 ) -> None:
-    """Print what the figures are based on, and what was left out of them.
+    """Print *note*, what the figures are based on, and what was left out of them.
 
     *is_part* says that the report covers a part of the logs; what was left out is of all logs.
     """
@@ -125,6 +128,8 @@ def show_skipped(
     if is_empty and not notes and not skipped.unpriced:
         return
     out.print()
+    if note:
+        out.print(f"[dim]{note}[/]")
     for row in skipped.unpriced:
         why = "not recorded" if row.reason == NOT_RECORDED else "no price"
         out.print(f"[yellow]{why}[/] {safe(row.model)}: {row.tokens:,} tokens not in the cost")
@@ -420,21 +425,93 @@ def _instant(at: datetime, zone: tzinfo) -> str:
     return f"{local:%Y-%m-%d}" if local.time() == local.time().min else f"{local:%Y-%m-%d %H:%M}"
 
 
-_SHOWN: Final = 50
+_KINDS: Final = {
+    "input": "input",
+    "output": "output",
+    "cache_write_5m": "cache write, 5 min",
+    "cache_write_1h": "cache write, 1 h",
+    "cache_read": "cache read",
+    "web_searches": "web searches",
+}
+_PER: Final = {1_000_000: "M", 1_000: "k"}
 
 
-def show_explanation(out: Console, report: Explanation, zone: tzinfo) -> None:
-    """Print the responses, the most expensive first, with the location of each record."""
+def show_explanation(out: Console, report: Explanation, question: Question, left: int) -> None:
+    """Print counts times rates, which add up to the cost, and the most expensive responses."""
+    total = Decimal(report.totals.cost_usd)
     count = counted(report.totals.messages, "response")
-    out.print(f"[bold]{safe(report.row)}[/] {shown(Decimal(report.totals.cost_usd))} for {count}\n")
-    for row in report.rows[:_SHOWN]:
-        at = f"{row.at.astimezone(zone):%Y-%m-%d %H:%M:%S}" if row.at else "no date"
-        cached = row.cache_write_5m + row.cache_write_1h
-        counts = map(short_count, (row.input, cached, row.cache_read, row.output))
-        tokens = "{} in, {} written, {} read, {} out".format(*counts)
+    names_time = report.row != "total" and any(unit in TIMES for unit in question.by)
+    span = "" if names_time else _asked_period(question)
+    out.print(f"[bold]{safe(report.row)}[/]{span}: {shown(total)} for {count}\n", soft_wrap=True)
+    _show_charges(out, report)
+    out.print(f"\n{'Responses' if not left else 'Most expensive responses'}:")
+    for row in report.rows:
+        at = f"{row.at.astimezone(question.zone):%Y-%m-%d %H:%M:%S}" if row.at else "no date"
         cost = f"${written(Decimal(row.cost_usd))}" if row.unpriced is None else row.unpriced
-        out.print(f"{at} [cyan]{safe(row.model)}[/] {safe(cost)}")
-        out.print(f"  {tokens}")
-        out.print(f"  [dim]{log_name(row.log, 60)} at {row.offset:,}[/]", soft_wrap=True)
-    if len(report.rows) > _SHOWN:
-        out.print(f"\n[dim]… {len(report.rows) - _SHOWN:,} more; use --json[/]")
+        session = f"[dim]{safe(row.session[:8])}[/]" if row.session else ""
+        out.print(f"{at} {session} [cyan]{safe(short_model(row.model))}[/] {safe(cost)}")
+    more = f"… {left:,} more with --limit 0; " if left else ""
+    out.print(f"[dim]{more}--json adds the log and offset of each[/]")
+
+
+def _asked_period(question: Question) -> str:
+    since, until = question.period.since, question.period.until
+    words = [f"since {_instant(since, question.zone)}"] if since else []
+    words += [f"before {_instant(until, question.zone)}"] if until else []
+    return f" {', '.join(words)}" if words else ""
+
+
+def _show_charges(out: Console, report: Explanation) -> None:
+    """Print count x rate = cost for each price, exactly, and the sum of all."""
+    from rich.table import Table
+
+    total = Decimal(report.totals.cost_usd)
+    costs = [Decimal(charge.cost_usd) for price in report.prices for charge in price.charges]
+    places = max(map(_decimals, (*costs, total)))
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    table.add_column("", overflow="fold")
+    for head in ("tokens", "rate", "cost"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for price in report.prices:
+        name = ", ".join((shown_name("model", price.model), *price.terms))
+        cost = f"${Decimal(price.cost_usd):,.{places}f}" if len(report.prices) > 1 else ""
+        if price.unpriced is not None:
+            name, cost = f"{name}: {price.unpriced}", ""
+        elif not price.charges:
+            name = f"{name}: recorded in the logs"
+        table.add_row(f"[cyan]{safe(name)}[/]", "", "", cost)
+        for charge in price.charges:
+            rate = Decimal(charge.rate_usd)
+            table.add_row(
+                f"  {_KINDS[charge.kind]}",
+                f"{charge.count:,}",
+                f"x ${rate:,.{_decimals(rate)}f}/{_PER[charge.per]}",
+                f"= ${Decimal(charge.cost_usd):,.{places}f}",
+            )
+    table.add_row("[bold]total[/]", "", "", f"[bold]${total:,.{places}f}[/]")
+    out.print(table)
+    for line in dict.fromkeys(_price_line(each, report) for each in report.prices):
+        if line:
+            out.print(f"[dim]{safe(line)}[/]")
+
+
+def _decimals(amount: Decimal) -> int:
+    """Return how many decimals show *amount* exactly; at least two."""
+    exponent = amount.as_tuple().exponent
+    return max(2, -exponent if isinstance(exponent, int) else 0)
+
+
+def _price_line(price: PriceCharges, report: Explanation) -> str:
+    """Return where a price comes from, and when it holds."""
+    if not price.charges:
+        return ""
+    sources = {
+        "genai-prices": f"genai-prices {report.genai_prices}",
+        "turnlog": "turnlog's own table",
+        "override": "config.toml",
+    }
+    dates = [f"since {price.since}"] if price.since else []
+    dates += [f"until {price.until}"] if price.until else []
+    model = shown_name("model", price.model)
+    valid = " ".join(dates) or "at any date"
+    return f"Price of {model}: {sources[price.source or '']}, valid {valid}."

@@ -15,6 +15,7 @@ from turnlog.api.costs import (
     Period,
     Question,
     SkippedDocument,
+    configured_week_start,
     ledger,
 )
 from turnlog.api.homes import turnlog_home
@@ -34,7 +35,7 @@ from turnlog.mcp.tool import (
     sparse,
 )
 from turnlog.pricing.cost import configured_prices
-from turnlog.records.dates import TIMES
+from turnlog.records.dates import TIMES, WEEKDAYS
 
 Unit = Literal["day", "model", "session", "project", "subagent", "hour", "week", "month"]
 _MOST_UNITS: Final = 3
@@ -84,7 +85,8 @@ def past_costs(
             session=named,
         )
         check_period(period.since, period.until)
-        question = Question(by=units, zone=ctx.zone, period=period)
+        weeks = WEEKDAYS.index(configured_week_start())
+        question = Question(by=units, zone=ctx.zone, week_starts=weeks, period=period)
         scan = IndexSource(index, prices).sums(period)
         if named is not None:  # The filter matches prefixes.
             scan.responses = [each for each in scan.responses if each.session == named]
