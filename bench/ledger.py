@@ -1,8 +1,8 @@
 """Costs by day, of the library without an index and of `turnlog cost` with one, and ccusage's.
 
 All read 1 GB, and are whole programs, started anew each time. ccusage is fetched with npm into
-`.bench/peers`, and its native program is run by itself, without the script around it. Speed counts only if the
-token totals agree. Memory is that of the library without an index on one log of 1 GB.
+`.bench/peers`, and its native program is run by itself, without the script around it. Speed counts
+only if the token totals agree. Memory is that of the library without an index on one log of 1 GB.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def bench() -> list[Row]:
     log = os.path.abspath(main_logs_by_size(home)[-1])
     session = os.path.basename(log).removesuffix(".jsonl")
     told = _told(log, session)
-    update = [*_ours(), "--update", "--session", session]
+    update = [sys.executable, "-m", "turnlog.api.statusline", session]
     run(update, environ)  # The first one makes the index.
     updated = median(run(update, environ) for _ in range(3))
     bare = [sys.executable, "-c", "import sqlite3"]

@@ -13,8 +13,8 @@ from turnlog.export.csv_cells import cell
 
 # Names that every command may need for something of its own, and that mean nothing by themselves.
 OWN = {
-    "--all", "--at", "--by", "--context", "--format", "--last", "--explain", "--orphans", "--quiet",
-    "--raw", "--sort",
+    "--all", "--at", "--by", "--context", "--last", "--explain", "--orphans", "--quiet", "--raw",
+    "--sort",
 }  # fmt: skip
 # A shared option that must say something else in one place, and why.
 ELSE = {
@@ -23,7 +23,6 @@ ELSE = {
     ("prices", "--home"): "no home has prices; it is taken so that scripts may give it everywhere",
     ("watch", "--json"): "a document for each record",
     ("top", "--since"): "shows more, not less: what was active and is no longer",
-    ("statusline", "--session"): "of the program itself, and hidden",
     ("mcp", "--project"): "a scope for subagents",
 }
 WITHOUT_HOME = {"completion", "query"}  # A script for a shell; a group whose commands have it.

@@ -71,7 +71,7 @@ SHOWN = {
         "--limit 2", "session --limit 1",
     ],
     "insights": ["--since 30d", "--since 30d --explain tools:Bash", "--since 1d"],
-    "statusline": [],
+    "statusline": ["--help"],
     "hooks": ["", "install", "remove"],
     "prices": ["claude-sonnet-4-5", "no-such-model"],
     "secrets": ["scan"],

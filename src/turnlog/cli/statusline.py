@@ -44,15 +44,14 @@ if TYPE_CHECKING:
 # The least time between two updates: usually, and if the log has grown since the last one.
 _UPDATE_SECONDS = 5
 _GROWN_UPDATE_SECONDS = 1
-_TURNLOG = "from turnlog.cli import main; main()"
-_FOR_CLICK = {"-h", "--help", "--update"}
+_FOR_CLICK = {"-h", "--help"}
 
 
 def answer(arguments: list[str]) -> bool:
     """Print the line; return False if *arguments* need the full command."""
     if not _FOR_CLICK.isdisjoint(arguments):
         return False
-    homes, pattern, unknown = _options(arguments)
+    homes, template, unknown = _options(arguments)
     request: dict[str, Any] = {}
     figures: dict[str, Any] = {}
     file = None
@@ -61,7 +60,7 @@ def answer(arguments: list[str]) -> bool:
         request = read_input()
         file = _figures_file(homes)
         figures = file.read() if file else {}
-        line = line_of(request, figures, pattern, time.time())
+        line = line_of(request, figures, template, time.time())
     with suppress(OSError):
         _print(line, unknown)
     with suppress(Exception):  # The next prompt tries again.
@@ -71,22 +70,22 @@ def answer(arguments: list[str]) -> bool:
 
 
 def _options(arguments: list[str]) -> tuple[list[str], str, list[str]]:
-    """Return the homes, the format, and unknown arguments, which must not suppress the line."""
+    """Return the homes, the template, and unknown arguments, which must not suppress the line."""
     homes: list[str] = []
-    pattern = ""
+    template = ""
     unknown = []
     rest = iter(arguments)
     for argument in rest:
         name, equals, value = argument.partition("=")
-        if name not in ("--home", "--format"):
+        if name not in ("--home", "--template"):
             unknown.append(argument)
             continue
         value = value if equals else next(rest, "")
-        if name == "--format":
-            pattern = value
+        if name == "--template":
+            template = value
         elif value:
             homes.append(value)
-    return homes, pattern, unknown
+    return homes, template, unknown
 
 
 def _figures_file(homes: list[str]) -> FiguresFile | None:
@@ -137,11 +136,7 @@ def _is_newer(log: str, than: float) -> bool:
 def _start_update(session: str, homes: list[str]) -> None:
     """Start a silent background process that updates the figures."""
     # -P: do not import from the current directory.
-    command = [sys.executable, "-P", "-c", _TURNLOG, "statusline", "--update"]
-    if session:
-        command += ["--session", session]
-    for home in homes:
-        command += ["--home", home]
+    command = [sys.executable, "-P", "-m", "turnlog.api.statusline", session, *homes]
     if not sys.executable:
         return
     if sys.platform == "win32":
@@ -156,7 +151,7 @@ def _start_update(session: str, homes: list[str]) -> None:
     silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
     try:
         os.posix_spawn(command[0], command, os.environ, file_actions=silent, setsid=True)
-    except NotImplementedError:  # No setsid here: the update calls it itself.
+    except NotImplementedError:  # No setsid here: the process calls it itself.
         os.posix_spawn(command[0], command, os.environ, file_actions=silent)
 
 
@@ -192,11 +187,11 @@ _TAIL_BYTES = 1 << 17
 _INPUT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-def line_of(request: dict[str, Any], figures: dict[str, Any], pattern: str, now: float) -> str:
-    """Return the line as *pattern* describes it, or the default line."""
+def line_of(request: dict[str, Any], figures: dict[str, Any], template: str, now: float) -> str:
+    """Return the line as *template* describes it, or the default line."""
     fields = _fields(request, figures, now)
     columns = _columns()
-    pieces = _filled(pattern, fields) if pattern else _default(fields, columns)
+    pieces = _filled(template, fields) if template else _default(fields, columns)
     if not any(text.strip() for text, _ in pieces):
         pieces = [(NOTHING, _DIM)]
     return _drawn(_cut(pieces, columns))
@@ -300,20 +295,20 @@ def _joined(fields: dict[str, Piece], names: set[str]) -> list[Piece]:
     return pieces
 
 
-def _filled(pattern: str, fields: dict[str, Piece]) -> list[Piece]:
-    """Fill the fields into *pattern*; unknown names stay as they are."""
+def _filled(template: str, fields: dict[str, Piece]) -> list[Piece]:
+    """Fill the fields into *template*; unknown names stay as they are."""
     pieces: list[Piece] = []
     end = 0
-    for match in _FIELD.finditer(pattern):
+    for match in _FIELD.finditer(template):
         if match[1] not in FIELDS:
             continue
-        pieces.append((_plain(pattern[end : match.start()]), ""))
+        pieces.append((_plain(template[end : match.start()]), ""))
         text, colour = fields.get(match[1], (_UNKNOWN, _DIM))
         if match[1] == "block" and "left" in fields:
             text = f"{text} ({fields['left'][0]} left)"
         pieces.append((text, colour))
         end = match.end()
-    return [*pieces, (_plain(pattern[end:]), "")]
+    return [*pieces, (_plain(template[end:]), "")]
 
 
 def _plain(text: str) -> str:

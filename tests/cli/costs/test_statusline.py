@@ -23,6 +23,7 @@ from sampling import examples
 from turnlog.cli.statusline import NOTHING, context_percent, line_of
 
 TURNLOG = [sys.executable, "-P", "-c", "from turnlog.cli import main; main()"]
+UPDATE = [sys.executable, "-P", "-m", "turnlog.api.statusline"]
 COLOURS = re.compile(r"\x1b\[\d+m")
 USED = {"input_tokens": 15_000, "output_tokens": 2_150, "cache_creation_input_tokens": 8_000}
 TOLD = {
@@ -66,8 +67,9 @@ class Prompt:
             log.write(log_of(*records))
 
     def update(self):
-        command = ["statusline", "--update", "--session", SESSION]
-        done = forked.run(command, env=self.environ, cwd=self.cwd)
+        done = subprocess.run(
+            [*UPDATE, SESSION], env=self.environ, cwd=self.cwd, capture_output=True, check=True
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
     @property
@@ -177,13 +179,15 @@ noted = st.fixed_dictionaries(
         ),
     },
 )
-patterns = st.text(max_size=30) | st.sampled_from(["", "{model} {block}{x} {age}\n\x1b[31m{today}"])
+templates = st.text(max_size=30) | st.sampled_from(
+    ["", "{model} {block}{x} {age}\n\x1b[31m{today}"]
+)
 
 
 @settings(max_examples=examples(150))
-@given(told=strange, figures=noted, pattern=patterns)
-def test_any_fields_give_one_inert_line(told, figures, pattern):
-    assert_inert(line_of(told, figures, pattern, time.time()))
+@given(told=strange, figures=noted, template=templates)
+def test_any_fields_give_one_inert_line(told, figures, template):
+    assert_inert(line_of(told, figures, template, time.time()))
 
 
 @settings(max_examples=20)
@@ -283,7 +287,7 @@ def test_figures_are_those_of_turnlog_cost(spent):
     assert datetime.fromtimestamp(figures["block"]["end_at"], UTC) == datetime.fromisoformat(
         block["end_at"]
     )
-    line, _ = spent.run("--format", "{burn}|{left}|{block}")
+    line, _ = spent.run("--template", "{burn}|{left}|{block}")
     burn, left, _ = line.split("|")
     assert float(burn.strip("$/h")) == pytest.approx(float(block["usd_per_hour"]), abs=0.05)
     hours, minutes = re.fullmatch(r"(\d)h (\d\d)m", left).groups()
@@ -295,7 +299,7 @@ def test_the_samples_too(prompt):
     sessions = {row["session"]: row["cost_usd"] for row in prompt.json("cost", "session")["rows"]}
     assert sessions
     for session, cost in sessions.items():
-        command = [*TURNLOG, "statusline", "--update", "--session", session]
+        command = [*UPDATE, session]
         subprocess.run(command, env=prompt.environ, check=True)
         assert prompt.figures()["sessions"][session]["cost_usd"] == cost
 
@@ -358,7 +362,7 @@ def test_many_at_once_share_one_update(spent):
 
 def test_a_killed_update_is_made_up_for(spent):
     for wait in (0.05, 0.2):
-        command = [*TURNLOG, "statusline", "--update", "--session", SESSION]
+        command = [*UPDATE, SESSION]
         with subprocess.Popen(command, env=spent.environ, cwd=spent.cwd) as process:
             time.sleep(wait)
             process.send_signal(signal.SIGKILL)
@@ -446,8 +450,8 @@ def test_the_whole_line(monkeypatch):
         "Opus 4.6 · $6.49 session · $45.60 today · $12.30 block, 3h 03m left, $6.15/h"
         " · 42% context · 3 min old"
     )
-    pattern = "{model}|{session}|{today}|{block}|{left}|{burn}|{context}|{project}|{age}|{x}|{}"
-    assert line_of(TOLD, FIGURES, pattern, NOW) == (
+    template = "{model}|{session}|{today}|{block}|{left}|{burn}|{context}|{project}|{age}|{x}|{}"
+    assert line_of(TOLD, FIGURES, template, NOW) == (
         "Opus 4.6|$6.49|$45.60|$12.30 (3h 03m left)|3h 03m|$6.15/h|42%|kites|3 min|{x}|{}"
     )
     assert line_of({}, {}, "{model} {today}", NOW) == "- -"
@@ -457,12 +461,12 @@ def test_the_whole_line(monkeypatch):
 @pytest.mark.parametrize(
     "name", ["Opus 4.6", "模型" * 30, "\u200f\x1b]0;x\x07" * 9, "e\u0301" * 50]
 )
-@pytest.mark.parametrize("pattern", ["", "{project} {model} {x} {burn} {context} 模型"])
-def test_it_is_never_wider_than_the_terminal(monkeypatch, name, pattern):
+@pytest.mark.parametrize("template", ["", "{project} {model} {x} {burn} {context} 模型"])
+def test_it_is_never_wider_than_the_terminal(monkeypatch, name, template):
     told = TOLD | {"model": {"display_name": name}}
     for columns in (1, 2, 3, 10, 20, 40, 60, 80, 90, 100, 500):
         monkeypatch.setenv("COLUMNS", str(columns))
-        line = COLOURS.sub("", line_of(told, FIGURES, pattern, NOW))
+        line = COLOURS.sub("", line_of(told, FIGURES, template, NOW))
         wide = [2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in line]
         assert sum(wide) <= columns
     monkeypatch.setenv("COLUMNS", "40")
@@ -522,10 +526,10 @@ def test_the_context_is_what_claude_code_says_or_what_the_log_says(prompt):
 
 def test_unknown_options_do_not_cost_the_line(prompt):
     environ = {"TURNLOG_HOME": "/dev/null/own"}
-    line, err = prompt.run("--fromat", "{model}", "--format={model}!", **environ)
+    line, err = prompt.run("--tempalte", "{model}", "--template={model}!", **environ)
     assert line == "Opus 4.6!"
-    assert err == "warning: statusline: unknown argument --fromat {model}\n"
-    assert prompt.run("--format", **environ)[0] == "Opus 4.6 · $1.25 session"
+    assert err == "warning: statusline: unknown argument --tempalte {model}\n"
+    assert prompt.run("--template", **environ)[0] == "Opus 4.6 · $1.25 session"
 
 
 def test_nothing_slow_is_imported(prompt):
