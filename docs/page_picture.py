@@ -1,4 +1,4 @@
-"""Photograph what `turnlog insights --html` writes and `turnlog web` serves, for the documents.
+"""Photograph what `turnlog insights --output` writes and `turnlog web` serves, for the documents.
 
     python docs/page_picture.py
 
@@ -108,7 +108,7 @@ def main() -> None:
         )
         period = ["--since", "2026-09-02", "--until", "2026-11-01"]
         subprocess.run(  # noqa: S603 - Our own command.
-            [*program, "insights", "--html", page, *home, *period], env=environ, check=True
+            [*program, "insights", "--output", page, *home, *period], env=environ, check=True
         )
         with (
             sync_playwright() as driver,

@@ -158,8 +158,8 @@ def test_a_session_of_one_damaged_line(name, line, tmp_path):
         ("export f38b -o there.json", "there.json"),
         ("export f38b -o there.jsonl", "there.jsonl"),
         ("export f38b -o there.csv", "there.csv"),
-        ("insights --since 30d --html there.html", "there.html"),
-        ("insights --month 2026-10 --html there.html", "there.html"),
+        ("insights --since 30d --output there.html", "there.html"),
+        ("insights 2026-10 --output there.html", "there.html"),
         ("files f38b schedule.py --at v1 --restore there.py", "there.py"),
     ],
 )

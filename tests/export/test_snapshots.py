@@ -40,10 +40,10 @@ TYPED = {
     "sessions-jsonl": ["export f38b 77aa --format jsonl -o OUT/"],
     "sessions-csv": ["export --since 30d --format csv -o OUT/"],
     "sessions-parquet": ["export 77aa 0b29 -o OUT.parquet"],
-    "insights-html": ["insights --since 2026-10-19 --until 2026-10-22 --html OUT.html"],
+    "insights-html": ["insights --since 2026-10-19 --until 2026-10-22 --output OUT.html"],
     "summary-html": [
-        "insights --month 2026-10 --html OUT.html",
-        "insights --month 2026-10 --with-names --html OUT.html",
+        "insights 2026-10 --output OUT.html",
+        "insights 2026-10 --with-names --output OUT.html",
     ],
 }
 

@@ -181,6 +181,34 @@ def moment(text: str, *, now: datetime, zone: tzinfo) -> datetime:
     raise UsageError(f"invalid date or duration: {shown!r}", hint=f"use {EXAMPLES}")
 
 
+def calendar_period(
+    text: str, *, now: datetime, zone: tzinfo
+) -> tuple[str, datetime, datetime] | None:
+    """Return the name, the start and the end of a day, week, month or year; None if *text* is none.
+
+    It is ``2026``, ``2026-07``, ``2026-07-22``, ``last month``, ``yesterday`` and so on. A week is
+    named by its first day, the others as they are written: ``2026-07``.
+    """
+    typed = " ".join(text.lower().split())
+    unit = typed.rpartition(" ")[2]
+    if typed[:4].isdecimal():
+        unit = {4: "year", 7: "month", 10: "day"}.get(len(typed), "")
+    elif typed in ("today", "yesterday", *WEEKDAYS):
+        unit = "day"
+    elif typed.split(" ")[0] not in ("this", "last"):
+        unit = ""
+    if unit not in ("day", "week", "month", "year"):
+        return None
+    first = moment(typed, now=now, zone=zone)
+    name = first.astimezone(zone).date().isoformat()
+    local = LocalTimes(zone)
+    if unit == "year":
+        name = name[:4]
+        return name, first, moment(str(int(name) + 1).zfill(4), now=now, zone=zone)
+    name = name[: _LENGTHS[unit]]
+    return name, first, local.midnight(_next(unit, name))
+
+
 def is_between(at: datetime | None, since: datetime | None, until: datetime | None) -> bool:
     """Return whether *since* <= *at* < *until*; None is in no range."""
     if at is None:

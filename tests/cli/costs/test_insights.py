@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from redact.planted import plant
+from turnlog.records.dates import calendar_period
 from turnlog.records.session_summary import PROMPT_LENGTH
 from turnlog.text import inert
 
@@ -137,20 +138,20 @@ def test_a_session_of_one_damaged_line_is_calm(turnlog, tmp_path):
 
 def test_a_page_is_written_once_and_whole(turnlog, busy, tmp_path):
     page = tmp_path / "report.html"
-    code, out, err = turnlog("insights", "--home", busy, *WINDOW, "--html", page)
+    code, out, err = turnlog("insights", "--home", busy, *WINDOW, "--output", page)
     assert (code, out) == (0, "")
     assert "wrote" in err
     html = page.read_text()
     assert html.startswith("<!doctype html>")
     assert "Content-Security-Policy" in html
     page.write_text("mine")
-    code, _, err = turnlog("insights", "--home", busy, *WINDOW, "--html", page)
+    code, _, err = turnlog("insights", "--home", busy, *WINDOW, "--output", page)
     assert code == 2
     assert "--force" in err
     assert page.read_text() == "mine"
-    code, _, _ = turnlog("insights", "--home", busy, *WINDOW, "--html", page, "--force")
+    code, _, _ = turnlog("insights", "--home", busy, *WINDOW, "--output", page, "--force")
     assert page.read_text() == html
-    code, _, err = turnlog("insights", "--home", busy, *WINDOW, "--html", "/dev/full/x.html")
+    code, _, err = turnlog("insights", "--home", busy, *WINDOW, "--output", "/dev/full/x.html")
     assert code in (2, 3)
     assert err.startswith("error: ")
     assert not [each for each in tmp_path.iterdir() if each.name.startswith(".")]
@@ -183,7 +184,7 @@ def test_a_page_shows_no_secret_of_a_text_that_is_cut(turnlog, tmp_path):
     shown = [row["example"] for row in report["errors"]]
     shown += [row["prompt"] for row in report["turns"]["longest"]]
     assert sum(each.endswith(f"{planted.secret}…") for each in shown) == 2, "no cut tempts"
-    code, _, err = turnlog(*asked, "--html", tmp_path / "cut.html")
+    code, _, err = turnlog(*asked, "--output", tmp_path / "cut.html")
     assert code == 0, err
     html = (tmp_path / "cut.html").read_text()
     assert html.count("[redacted") + html.count("***") >= 2
@@ -191,14 +192,12 @@ def test_a_page_shows_no_secret_of_a_text_that_is_cut(turnlog, tmp_path):
 
 
 def test_a_summary_has_a_name_of_its_own(turnlog, busy, tmp_path):
-    code, _, err = turnlog("insights", "--home", busy, "--month", "2026-07", "--html")
+    code, _, err = turnlog("insights", "--home", busy, "2026-07", "-o", "july.html")
     assert code == 0, err
-    html = (tmp_path / "turnlog-2026-07.html").read_text()
+    html = (tmp_path / "july.html").read_text()
     assert "July 2026" in html
     assert "pears" not in html
-    code, _, err = turnlog(
-        "insights", "--home", busy, "--year", "2026", "--html", "y.html", "--with-names"
-    )
+    code, _, err = turnlog("insights", "--home", busy, "2026", "--output", "y.html", "--with-names")
     assert code == 0, err
     assert "pears" in (tmp_path / "y.html").read_text()
 
@@ -230,13 +229,14 @@ def test_a_row_that_nothing_is_called_is_told_with_the_nearest(turnlog, busy):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--month", "2026-13"),
-        ("--month", "july"),
-        ("--year", "20x6"),
-        ("--year", "9999"),
-        ("--month", "2026-07", "--year", "2026"),
-        ("--month", "2026-07", "--since", "7d"),
-        ("--html", "x.html", "--json"),
+        ("2026-13",),
+        ("july",),
+        ("20x6",),
+        ("9999",),
+        ("last", "fortnight"),
+        ("2026-07", "--since", "7d"),
+        ("--output", "x.pdf"),
+        ("--output", "x.html", "--json"),
         ("--with-names",),
         ("--force",),
         ("--since", "2026-08-01", "--until", "2026-07-01"),
@@ -262,9 +262,53 @@ def test_a_full_disk_leaves_no_half_page(busy, tmp_path):
         f"run(['insights', '--home', {str(busy)!r}, '--since', '2026-07-01', '--json']);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
         f"sys.exit(run(['insights', '--home', {str(busy)!r}, '--no-refresh', '--since',"
-        f" '2026-07-01', '--html', {str(tmp_path / 'out' / 'r.html')!r}]))"
+        f" '2026-07-01', '--output', {str(tmp_path / 'out' / 'r.html')!r}]))"
     )
     (tmp_path / "out").mkdir()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 3, done.stderr
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        (("2026",), 3),
+        (("2026-07",), 3),
+        (("2026-07-20",), 2),
+        (("2026-06",), 0),
+        (("last", "month"), 0),
+        (("last month",), 0),
+        (("yesterday",), 0),
+    ],
+)
+def test_a_period_is_named_as_people_say_it(turnlog, busy, words, messages):
+    code, out, err = turnlog("insights", *words, "--home", busy, "--timezone", "UTC", "--json")
+    assert (code, err) == (0 if messages else 1, "")
+    assert json.loads(out)["overview"]["messages"] == messages
+
+
+def test_a_summary_of_a_week_says_which(turnlog, busy, tmp_path):
+    code, _, err = turnlog("insights", "this", "week", "--home", busy, "-o", "week.html")
+    assert code == 1, err
+    assert "week of 20" in (tmp_path / "week.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("2026", ("2026", "2026-01-01", "2027-01-01")),
+        ("2026-12", ("2026-12", "2026-12-01", "2027-01-01")),
+        ("2026-07-31", ("2026-07-31", "2026-07-31", "2026-08-01")),
+        ("last week", ("2026-07-13", "2026-07-13", "2026-07-20")),
+        ("This  Month", ("2026-07", "2026-07-01", "2026-08-01")),
+        ("last year", ("2025", "2025-01-01", "2026-01-01")),
+        ("today", ("2026-07-22", "2026-07-22", "2026-07-23")),
+        ("monday", ("2026-07-20", "2026-07-20", "2026-07-21")),
+        ("7d", None),
+        ("july", None),
+    ],
+)
+def test_periods_of_the_calendar(text, found):
+    told = calendar_period(text, now=datetime(2026, 7, 22, 15, tzinfo=UTC), zone=UTC)
+    assert (told and (told[0], *(f"{at:%Y-%m-%d}" for at in told[1:]))) == found

@@ -44,41 +44,44 @@ _SUMMARY_ROWS = 1_000
 Examples:
   turnlog insights                           the last 30 days
   turnlog insights --since 2026-01-01 --project .
-  turnlog insights --html report.html        as a web page, with charts
-  turnlog insights --month 2026-07 --html    a summary to share: no names, no prompts
+  turnlog insights last month
+  turnlog insights --since 7d --output report.html
+                                             as a web page, with charts
+  turnlog insights 2026-07 --output july.html
+                                             a summary to share: no names, no prompts
   turnlog insights --explain tools:Bash      the calls of one row, with log and offset
   turnlog insights --since 1y --json
 Exit code: 0 success, 1 no activity, 2 usage error, 3 failure.""",
 )
+@click.argument("words", metavar="[PERIOD]", nargs=-1)
 @report_options
 @no_refresh_option
 @period_options
-@click.option("--month", metavar="MONTH", help="A calendar month, such as 2026-07.")
-@click.option("--year", metavar="YEAR", help="A calendar year, such as 2026.")
 @timezone_option
 @limit_option(None, "10 per list, 20 with --explain")
 @click.option("--explain", "figure", metavar="FIGURE", help="Define a figure and list its records.")
 @click.option(
-    "--html",
-    is_flag=False,
-    flag_value="",
-    metavar="[FILE]",
-    help="Write a self-contained web page; with --month or --year, a summary to share.",
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write a web page to FILE.html; with PERIOD, a summary to share.",
 )
 @click.option("--with-names", is_flag=True, help="Name projects, tools and models in a summary.")
 @force_option
 def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **options: Any) -> int:
     """Show activity, errors and costs of the last 30 days, or any period.
 
-    Costs and tokens are those of `turnlog cost`. FIGURE is tools, tools:Bash, days:2026-07-22 and
-    so on.
+    PERIOD is a year, month, week or day: 2026, 2026-07, last month, this week, yesterday. Costs and
+    tokens are those of `turnlog cost`. FIGURE is tools, tools:Bash, days:2026-07-22 and so on.
     """
     from turnlog.api.arguments import configured_prices, resolve_zone
     from turnlog.api.homes import all_homes
 
-    _check(options, as_json=as_json)
     problems: list[SettingProblem] = []
-    scope = _scope(options, resolve_zone(options["timezone"]), problems)
+    zone = resolve_zone(options["timezone"])
+    options["period"] = _period(" ".join(options["words"]), zone)
+    _check(options, as_json=as_json)
+    scope = _scope(options, zone, problems)
     prices = configured_prices(problems.extend)
     print_problems(dict.fromkeys(problems))
     with open_index(all_homes(homes), no_refresh=no_refresh) as index:
@@ -89,19 +92,21 @@ def command(homes: tuple[str, ...], *, as_json: bool, no_refresh: bool, **option
 
 def _check(options: dict[str, Any], *, as_json: bool) -> None:
     """Reject options that do not go together."""
-    if sum(options[name] is not None for name in ("month", "year")) > 1:
-        raise click.UsageError("--month and --year are mutually exclusive")
-    is_calendar = options["month"] is not None or options["year"] is not None
-    if is_calendar and (options["since"] is not None or options["until"] is not None):
-        raise click.UsageError("--month and --year exclude --since and --until")
-    if options["html"] is not None and (as_json or options["figure"] is not None):
-        raise click.UsageError("--html excludes --json and --explain")
+    output = options["output"]
+    if options["period"] and (options["since"] is not None or options["until"] is not None):
+        raise click.UsageError("PERIOD excludes --since and --until")
+    if output is not None and (as_json or options["figure"] is not None):
+        raise click.UsageError("--output excludes --json and --explain")
+    if output is not None and Path(output).suffix.lower() not in (".html", ".htm"):
+        raise UsageError(
+            f"cannot write {output!r}: only web pages", hint="use a name such as x.html"
+        )
     if options["as_csv"] and options["figure"] is None:
         raise click.UsageError("--csv needs --explain FIGURE")
-    if options["with_names"] and (options["html"] is None or not is_calendar):
-        raise click.UsageError("--with-names needs --html and --month or --year")
-    if options["force"] and options["html"] is None:
-        raise click.UsageError("--force needs --html")
+    if options["with_names"] and (output is None or not options["period"]):
+        raise click.UsageError("--with-names needs PERIOD and --output")
+    if options["force"] and output is None:
+        raise click.UsageError("--force needs --output")
 
 
 def _scope(options: dict[str, Any], zone: tzinfo, problems: list[SettingProblem]) -> Scope:
@@ -111,9 +116,8 @@ def _scope(options: dict[str, Any], zone: tzinfo, problems: list[SettingProblem]
 
     now = datetime.now(UTC)
     until: datetime | None
-    is_calendar = options["month"] is not None or options["year"] is not None
-    if is_calendar:
-        since, until = _calendar(options["month"], options["year"], zone)
+    if options["period"]:
+        _, since, until = options["period"]
     else:
         since = options["since"] or moment(_DEFAULT_PERIOD, now=now, zone=zone)
         until = options["until"]
@@ -121,9 +125,9 @@ def _scope(options: dict[str, Any], zone: tzinfo, problems: list[SettingProblem]
     limit = options["limit"]
     if limit is None:
         limit = _ROWS if options["figure"] is None else _EXPLAINED_ROWS
-        limit = _SUMMARY_ROWS if options["html"] is not None and is_calendar else limit
+        limit = _SUMMARY_ROWS if options["output"] and options["period"] else limit
     mask: Callable[[str], str] = str
-    if options["html"] is not None:  # Mask all secrets: a page may be shared.
+    if options["output"] is not None:  # Mask all secrets: a page may be shared.
         from turnlog.export.masking import Masking
 
         mask = Masking(rules=redaction_rules(problems.extend)).text
@@ -138,22 +142,20 @@ def _scope(options: dict[str, Any], zone: tzinfo, problems: list[SettingProblem]
     )
 
 
-def _calendar(month: str | None, year: str | None, zone: tzinfo) -> tuple[datetime, datetime]:
-    """Return the start of a month or year, and of the next one."""
+def _period(words: str, zone: tzinfo) -> tuple[str, datetime, datetime] | None:
+    """Return the name, start and end of the named period; None if there is none."""
+    from turnlog.records.dates import calendar_period
+
     try:
-        if month is not None:
-            first = datetime.strptime(month, "%Y-%m").replace(tzinfo=zone)
-            number = first.year * 12 + first.month
-            following = first.replace(year=number // 12, month=number % 12 + 1)
-        else:
-            first = datetime.strptime(year or "", "%Y").replace(tzinfo=zone)
-            following = first.replace(year=first.year + 1)
-        return first.astimezone(UTC), following.astimezone(UTC)
-    except (ValueError, OverflowError):
-        option = f"--month {month}" if month is not None else f"--year {year}"
+        found = calendar_period(words, now=datetime.now(UTC), zone=zone) if words else None
+    except (UsageError, ValueError, OverflowError):
+        found = None
+    if words and found is None:
         raise UsageError(
-            f"invalid period: {option}", hint="use --month 2026-07 or --year 2026"
-        ) from None
+            f"invalid period: {words!r}",
+            hint="use 2026, 2026-07, last month or this week, or --since 7d",
+        )
+    return found
 
 
 def _report(
@@ -168,7 +170,7 @@ def _report(
     else:
         from turnlog.cli.views.insights import show_insights, show_no_activity
 
-        if options["html"] is not None:
+        if options["output"] is not None:
             _write(report, scope, options)
         elif not is_empty:
             show_insights(console(), report, scope.zone)
@@ -181,16 +183,18 @@ def _write(report: Insights, scope: Scope, options: dict[str, Any]) -> None:
     """Write the web page."""
     from turnlog.api.export import write_file
 
-    name = options["month"] or options["year"]
-    if name is not None:
+    if options["period"]:
         from turnlog.export.html.summary_page import summary_page
 
+        name = options["period"][0]
+        if "week" in options["words"]:
+            name = f"week of {name}"
         text = summary_page(report, name, scope.zone, scope.mask, with_names=options["with_names"])
     else:
         from turnlog.export.html.insights_page import insights_page
 
         text = insights_page(report, scope.zone, scope.mask)
-    target = Path(options["html"] or f"turnlog-{name or 'insights'}.html")
+    target = Path(options["output"])
     written = write_file(target, [text.encode()], force=options["force"])
     click.echo(f"wrote {inert(str(target))} ({size(written)})", err=True)
 

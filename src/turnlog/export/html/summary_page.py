@@ -57,7 +57,7 @@ CSS: Final = asset("summary.css")
 def summary_page(
     found: Insights, name: str, zone: tzinfo, clean: Clean, *, with_names: bool = False
 ) -> str:
-    """Return the summary of the period *name*: 2026-07, or 2026."""
+    """Return the summary of the period *name*: 2026-07, 2026, or any other text."""
     title = _title(name)
     since, until = span_of(found, zone)
     first, last = since or until, until
@@ -106,7 +106,7 @@ def summary_page(
 
 def _title(name: str) -> str:
     year, _, month = name.partition("-")
-    return f"{_MONTHS[int(month) - 1]} {year}" if month else year
+    return f"{_MONTHS[int(month) - 1]} {year}" if month.isdecimal() else name
 
 
 def _sentence(found: Insights) -> str:
