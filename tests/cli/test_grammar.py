@@ -23,6 +23,7 @@ ELSE = {
     ("prices", "--home"): "no home has prices; it is taken so that scripts may give it everywhere",
     ("watch", "--json"): "a document for each record",
     ("top", "--since"): "shows more, not less: what was active and is no longer",
+    ("insights", "--output"): "a page; export writes directories too",
     ("mcp", "--project"): "a scope for subagents",
 }
 WITHOUT_HOME = {"completion", "query"}  # A script for a shell; a group whose commands have it.

@@ -317,8 +317,8 @@ class Store(Closing):
     ) -> Ledger:
         """Return usage and its cost at API prices, every response counted once.
 
-        There is one row for each hour, day, week, month, session, project, model, subagent, branch
-        or tool, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
+        There is one row for each hour, day, week, month, session, project, model, subagent, branch,
+        tool or tag, or for each combination: *by* may be ``"model"``, ``"day,model"`` or ``["day",
         "model"]``. Filters are the period from *since* up to *until*, a *project*, a *session*, and
         models with *model* in their names. Days are those of *timezone*. Weeks begin on
         *week_starts*, or as config.toml says. Costs are exact, as text:

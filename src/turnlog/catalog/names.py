@@ -20,7 +20,7 @@ from turnlog.records.dates import TIMES
 from turnlog.text import inert
 
 NOT_KNOWN: Final = "not known"
-_NAMELESS: Final = {"subagent": "main", "tool": "none"} | dict.fromkeys(TIMES, "—")
+_NAMELESS: Final = {"subagent": "main", "tool": "none", "tag": "none"} | dict.fromkeys(TIMES, "—")
 _PATHS: Final = ("project", "file")
 _CUT: Final = "…"
 _SHOWN: Final = 5

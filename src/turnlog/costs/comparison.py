@@ -66,6 +66,7 @@ class ComparedRow(UsageChange, kw_only=True):
     subagent: str | UnsetType | None = UNSET
     branch: str | UnsetType | None = UNSET
     tool: str | UnsetType | None = UNSET
+    tag: str | UnsetType | None = UNSET
 
 
 class CostComparison(Struct, kw_only=True):

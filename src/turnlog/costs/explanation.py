@@ -7,7 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from turnlog.catalog.names import resolve_key, whole_name
 from turnlog.costs.ledger import (
@@ -107,11 +107,11 @@ def explain(scan: UsageScan, prices: Prices, question: Question, row: str) -> Ex
 
     Both prices and responses are listed with the most expensive first.
     """
-    groups = groups_of(scan, question)
     if row.casefold() == TOTAL:
         name = TOTAL
-        responses = [response for group in groups.values() for response in group]
+        responses = groups_of(scan, structs.replace(question, by=())).get((), [])
     else:
+        groups = groups_of(scan, question)
         key = resolve_key(row, question.by, groups)
         name, responses = whole_name(question.by, key), groups[key]
     rows: list[ResponseRow] = []

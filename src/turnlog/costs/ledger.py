@@ -1,9 +1,10 @@
 """Cost reports: usage in groups, each priced exactly.
 
 Every report is built here, so all totals agree. Responses are grouped by any combination of time,
-session, project, model, subagent, branch and tools. No figure is rounded, so the rows of any
-grouping add up to the same total. A response without a known price is counted in its row, adds
-nothing to the cost, and is listed under ``skipped`` with everything else that was not counted.
+session, project, model, subagent, branch, tools and tag. No figure is rounded, so the rows of any
+grouping add up to the same total, except by tag: a session with several tags is in several rows,
+and counts once in the total. A response without a known price is counted in its row, adds nothing
+to the cost, and is listed under ``skipped`` with everything else that was not counted.
 """
 
 from __future__ import annotations
@@ -28,13 +29,23 @@ from turnlog.records.responses import Response
 from turnlog.records.usage import Counters
 
 Unit = Literal[
-    "hour", "day", "week", "month", "session", "project", "model", "subagent", "branch", "tool"
+    "hour",
+    "day",
+    "week",
+    "month",
+    "session",
+    "project",
+    "model",
+    "subagent",
+    "branch",
+    "tool",
+    "tag",
 ]
 R = TypeVar("R")
 F = TypeVar("F", bound="Figures")
 _TOKENS: Final = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 _COLUMNS: Final = ("messages", *_TOKENS)
-TRACED: Final = ("branch", "tool")
+TRACED: Final = ("branch", "tool", "tag")
 """Units that only the index knows."""
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 UNIT_NAMES: Final = {
@@ -77,6 +88,8 @@ class LedgerRow(Figures, kw_only=True):
     branch: str | UnsetType | None = UNSET
     tool: str | UnsetType | None = UNSET
     """The tools that a response called, joined by ``+``; null if it called none."""
+    tag: str | UnsetType | None = UNSET
+    """A tag of the session; a session with several is in the rows of all of them."""
     trend: list[str] | UnsetType = UNSET
     """The cost in each of the ledger's steps, if requested."""
 
@@ -183,10 +196,15 @@ def ledger(scan: UsageScan, prices: Prices, question: Question) -> Ledger:
     rows.sort(key=lambda row: [getattr(row, unit) or "" for unit in question.by])
     rows.sort(key=lambda row: Decimal(row.cost_usd), reverse=True)
     rows.sort(key=lambda row: [getattr(row, unit) or "" for unit in times])
+    totals, skipped = sum_of(rows), skipped_of(scan, unpriced)
+    if "tag" in question.by:  # A session may be in several rows, but counts once.
+        by = tuple(unit for unit in question.by if unit != "tag")
+        once = ledger(scan, prices, structs.replace(question, by=by))
+        totals, skipped = once.totals, once.skipped
     return Ledger(
         rows=rows,
-        totals=sum_of(rows),
-        skipped=skipped_of(scan, unpriced),
+        totals=totals,
+        skipped=skipped,
         since_at=question.period.since,
         until_at=question.period.until,
     )
@@ -216,7 +234,13 @@ def groups_of(scan: UsageScan, question: Question) -> dict[tuple[str | None, ...
         responses = [response for response in responses if question.period.holds(response)]
     for response in responses:
         key = tuple(name(response, local) for name in keys)
-        groups.setdefault(key, []).append(response)
+        if "tag" not in question.by:
+            groups.setdefault(key, []).append(response)
+            continue
+        place = question.by.index("tag")
+        for tag in scan.tags.get(response.session or "", (None,)):
+            tagged = (*key[:place], tag, *key[place + 1 :])
+            groups.setdefault(tagged, []).append(response)
     return groups
 
 
@@ -231,6 +255,7 @@ _KEYS: Final[dict[str, Callable[[Response, LocalTimes], str | None]]] = {
     "subagent": lambda each, _: each.subagent,
     "branch": lambda each, _: each.branch if isinstance(each, TracedResponse) else None,
     "tool": lambda each, _: each.tools if isinstance(each, TracedResponse) else None,
+    "tag": lambda _each, _: None,  # A response may have several.
 }
 
 

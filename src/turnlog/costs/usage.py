@@ -19,9 +19,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from turnlog.catalog.tags import tags_by_session
 from turnlog.errors import IndexUnavailable, TurnlogError, UsageError
 from turnlog.formats import Home, LogFile, Problem, find_everywhere
 from turnlog.index.connection import Index, open_fresh
@@ -81,6 +82,8 @@ class UsageScan(Struct, kw_only=True):
     """Messages without tokens made up by the agent program."""
     pending: int
     """Logs whose last line may be incomplete and was not counted."""
+    tags: dict[str, list[str]] = field(default_factory=dict)
+    """The tags of each session, if they were asked for."""
 
 
 class UsageSource(Protocol):
@@ -95,7 +98,7 @@ class UsageSource(Protocol):
         ...
 
     def traced(self, period: Period) -> UsageScan:
-        """Return every response in *period* with its branch and its tools."""
+        """Return every response in *period* with its branch and its tools, and all tags."""
         ...
 
     def titles(self, sessions: Iterable[str]) -> dict[str, str]:
@@ -119,7 +122,7 @@ def open_source(
     """
     if is_traced and no_index:
         raise UsageError(
-            "branches and tools of responses are known only to the index",
+            "branches, tools and tags are known only to the index",
             hint="leave out no_index=True",
             code="index-needed",
         )
@@ -197,6 +200,7 @@ class IndexSource(Struct, frozen=True):
             branch = branches.get(record)
             traced.append(TracedResponse(**asdict(response), branch=branch, tools=called or None))
         scan.responses = traced
+        scan.tags = tags_by_session(self.index)
         return scan
 
     def titles(self, sessions: Iterable[str]) -> dict[str, str]:
@@ -230,7 +234,9 @@ class LogsSource:
     responses = sums
 
     def traced(self, _period: Period) -> UsageScan:
-        raise UsageError("branches and tools are known only to the index", hint="use the index")
+        raise UsageError(
+            "branches, tools and tags are known only to the index", hint="use the index"
+        )
 
     def titles(self, _sessions: Iterable[str]) -> dict[str, str]:
         return {}

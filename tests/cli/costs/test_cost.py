@@ -735,3 +735,32 @@ def test_this_month_by_project_and_model_and_why_this_number(turnlog_now, tmp_pa
         assert "$0.86" in out
     assert "/srv/kites" in screens[0][1]
     assert "input               120,000   x $3.00/M  = $0.360" in screens[1][1]
+
+
+# -- tags -----------------------------------------------------------------------------------
+
+
+def test_a_session_counts_for_each_of_its_tags_and_once_in_the_total(turnlog, worked):
+    tag = {"type": "tag", "tag": "garden, urgent", "sessionId": SESSION}
+    log = worked / "projects" / f"-{SESSION[:4]}" / f"{SESSION}.jsonl"
+    log.write_bytes(log.read_bytes() + json.dumps(tag).encode() + b"\n")
+    home = ("--home", worked)
+    found = json.loads(turnlog("cost", "--by", "tag", *home, "--json")[1])
+    assert {row["tag"]: row["messages"] for row in found["rows"]} == {
+        "garden": 2,
+        "urgent": 2,
+        None: 2,
+    }
+    whole = json.loads(turnlog("cost", "model", *home, "--json")[1])
+    assert found["totals"] == whole["totals"]
+    code, out, _ = turnlog("cost", "tag", *home)
+    assert (code, "the total counts them once." in out) == (0, True)
+    assert max(map(len, out.splitlines())) <= 80
+    _, out, _ = turnlog("cost", "--by", "tag", "project", "--explain", "urgent", "kites", *home)
+    assert out.startswith("urgent,/srv/kites since 2025-01-01: $0.21 for 2 responses")
+    _, out, _ = turnlog("cost", "--by", "tag", "--explain", "total", *home, "--json")
+    assert json.loads(out)["totals"] == whole["totals"]
+    with library.open(worked) as store:
+        assert store.cost(by="tag").totals.cost_usd == whole["totals"]["cost_usd"]
+        with pytest.raises(library.UsageError, match="only to the index"):
+            store.cost(by="tag", no_index=True)

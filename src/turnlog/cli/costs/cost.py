@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 REPORTS: Final = (
     *("hour", "day", "week", "month", "session", "project", "model"),
-    *("subagent", "branch", "tool"),
+    *("subagent", "branch", "tool", "tag"),
 )
 _SAME: Final = ("hourly", "daily", "weekly", "monthly")
 _OTHERS: Final = ("blocks", "budgets")
@@ -43,6 +43,7 @@ _OTHERS: Final = ("blocks", "budgets")
 WITH: Final = {"subagent": ("session", "subagent"), "branch": ("project", "branch")}
 _DEFAULT_DAYS: Final = 30
 _EXPLAINED_RESPONSES: Final = 5
+_TAGS_NOTE: Final = "Sessions with several tags are in several rows; the total counts them once."
 
 
 class _CostCommand(click.Command):
@@ -115,9 +116,9 @@ In config.toml:
 def command(reports: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
     """Show usage and its cost at API prices; every response is counted once.
 
-    REPORT is hour, day, week, month, session, project, model, subagent, branch or tool, or several
-    of them; or blocks or budgets. Rows by hour or day cover the last 30 days unless --since is
-    given. Days are in local time unless --timezone is given.
+    REPORT is hour, day, week, month, session, project, model, subagent, branch, tool or tag, or
+    several of them; or blocks or budgets. Rows by hour or day cover the last 30 days unless --since
+    is given. Days are in local time unless --timezone is given.
     """
     from turnlog.api.arguments import resolve_zone
     from turnlog.api.costs import (
@@ -362,6 +363,8 @@ class _Reports(NamedTuple):
         if document.rows and older and not is_part:
             first = older[0].astimezone(self.question.zone)
             note = f"The last {_DEFAULT_DAYS} days. For older usage, add --since {first:%Y-%m-%d}."
+        if document.rows and "tag" in self.question.by and not is_part:
+            note = f"{note} {_TAGS_NOTE}".strip()
         show_skipped(
             out,
             document.skipped,
