@@ -124,7 +124,6 @@ def open_source(
         raise UsageError(
             "branches, tools and tags are known only to the index",
             hint="leave out no_index=True",
-            code="index-needed",
         )
     index = None
     if not no_index:
