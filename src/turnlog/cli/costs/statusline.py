@@ -29,7 +29,7 @@ Fields of --format:
 \b
 Examples:
   turnlog hooks install statusline
-  turnlog statusline --format "{model} {context} {today}" < request.json""",
+  turnlog statusline --format "{model} {context} {today}\"""",
 )
 @home_option
 @click.option("--format", "pattern", metavar="TEXT", help="Template of the line, with {fields}.")
