@@ -30,11 +30,11 @@ from examples_world import RETRY, given
 
 # What must have happened before an example means anything.
 BEFORE = {
-    "trash empty": ("delete 01d0", NOW - timedelta(days=40)),
-    "trash": ("delete 5f0c", NOW),
+    "trash empty": ("delete 01d0 --yes", NOW - timedelta(days=40)),
+    "trash": ("delete 5f0c --yes", NOW),
     "unarchive": ("archive 5f0c", NOW),
     "compact 5f0c --undo": ("compact 5f0c --yes", NOW),
-    "keep --uninstall": ("keep --install --yes", NOW),
+    "hooks remove": ("hooks install --yes", NOW),
     "pin 5f0c --off": ("pin 5f0c", NOW),
 }
 GONE = ("restore",)
@@ -42,7 +42,7 @@ GONE = ("restore",)
 TORN = ("recover 5f0c", "repair")
 """Before these something crashed."""
 # What somebody types who is asked.
-ANSWERED = {"resume": "1\n", "keep --install": "y\n", "keep --uninstall": "y\n"}
+ANSWERED = {"resume": "1\n", "hooks install": "y\n", "hooks remove": "y\n"}
 # The exit code is 1 if something is wrong; here it is, so that the example has something to show.
 FINDS = {
     "check": "one of the samples was torn by a power cut",
@@ -50,7 +50,7 @@ FINDS = {
     "secrets scan": "two keys were pasted",
     "recover": "a session crashed",
     "repair s.jsonl": "it has to be repaired, and is not yet",
-    "keep --install": "nothing here does something every hour",
+    "hooks install": "nothing here does something every hour",
 }
 WELL = ("check latest", "check 5f0c", "check --strict", "doctor --where", "recover 5f0c --yes")
 """They begin as those do, and nothing is wrong, or no longer."""
@@ -156,7 +156,7 @@ WAYS = (
     Way("watch", interrupted, "it goes on until Ctrl-C, which it gets"),
     Way("keep --watch", interrupted, "it goes on until Ctrl-C, which it gets"),
     Way("top", at_a_terminal, "it draws at a terminal, and ends by q", unless="--json"),
-    Way("mcp", served, "a server ends when its client is gone", unless="--install"),
+    Way("mcp", served, "a server ends when its client is gone"),
     Way("web", served, "it serves until Ctrl-C, which it gets"),
     Way("resume", piped, "at a terminal it becomes claude; in a pipe it prints the command"),
 )

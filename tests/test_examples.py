@@ -307,12 +307,14 @@ def test_a_record_that_is_shown_is_one(where, line):
 
 @pytest.mark.parametrize("block", of_language("json"), ids=id_of)
 def test_settings_of_claude_code_are_those_that_are_shown(block, world):
-    code, out, _ = world.run(["statusline", "--install"])
+    code, out, _ = world.run(["hooks", "install", "statusline", "--json"])
     assert code == 0
+    (step,) = json.loads(out)["hooks"][0]["steps"]
     # This world has a home of its own for turnlog, which the command has to name.
-    assert json.loads(out.replace(f"TURNLOG_HOME={world.environ()['TURNLOG_HOME']} ", "")) == (
-        json.loads(block.text)
-    )
+    own = f"TURNLOG_HOME={world.environ()['TURNLOG_HOME']} "
+    shown = json.loads(block.text)["statusLine"]["command"]
+    assert step["command"].startswith(own)
+    assert step["command"].endswith(f"/{shown}")
 
 
 # -- that all this would find something -----------------------------------------------------

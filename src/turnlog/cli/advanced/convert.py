@@ -30,8 +30,7 @@ _SHOWN = 3
 Examples:
   turnlog convert abc1 --layout claude --to ~/.claude   for Claude to resume
   turnlog convert 5f0c --layout flat --to ~/agent
-  turnlog convert 5f0c --layout dated --to ~/days --dialect native
-  turnlog convert ~/agent/sessions/abc1.jsonl --layout dated --to ~/days""",
+  turnlog convert 5f0c --layout dated --to ~/days --dialect native""",
 )
 @click.argument("name", metavar="PATH|SESSION")
 @home_option
