@@ -1,4 +1,4 @@
-"""Draw the picture of `turnlog top` that docs/top.md shows.
+"""Draw the picture of `turnlog top` that docs/guides/top.md shows.
 
     python docs/top_picture.py
 

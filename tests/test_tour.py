@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TOUR = (ROOT / "docs" / "tour.md").read_text("utf-8")
+TOUR = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
 
 
 def steps():

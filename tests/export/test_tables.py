@@ -30,7 +30,7 @@ from turnlog.sessions.session import Session
 from turnlog.sessions.totals import usual_prices
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "claude"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "exports.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "guides" / "exports.md"
 NUMBERS = ("messages", "input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
 
 

@@ -39,7 +39,7 @@ from turnlog.sessions.writing.fork import fork_records
 CORPUS = Path(
     os.environ.get("TURNLOG_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus" / "claude"
 )
-DOCS = Path(__file__).parents[2] / "docs" / "insights.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "insights.md"
 BEGIN = datetime(2026, 7, 20, 22, tzinfo=UTC)
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 SESSIONS = ("aaaaaaaa-1111-4111-8111-111111111111", "bbbbbbbb-2222-4222-8222-222222222222")

@@ -1,4 +1,4 @@
-"""docs/mcp.md: its example runs, its tables and settings are those there are."""
+"""docs/guides/mcp.md: its example runs, its tables and settings are those there are."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from turnlog.mcp.resources import SESSION_URI, SESSIONS_URI
 from turnlog.mcp.tools import TOOLS
 from turnlog.mcp.untrusted_text import NOTICE
 
-PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "mcp.md").read_text("utf-8")
 
 
 def block(language):

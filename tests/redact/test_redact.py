@@ -518,7 +518,7 @@ def _taken(text):
 
 
 def test_every_kind_is_in_the_documents():
-    told = (Path(__file__).parents[2] / "docs" / "secrets.md").read_text("utf-8")
+    told = (Path(__file__).parents[2] / "docs" / "guides" / "secrets.md").read_text("utf-8")
     for shape in (*key_shapes._BY_MARK, *key_shapes._ALONE):
         assert f"| {shape.kind} |" in told
         assert f"`{shape.head.decode()}`" in told

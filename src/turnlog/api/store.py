@@ -210,7 +210,7 @@ class Store(Closing):
     ) -> SearchDocument:
         """Search all text: ``store.search("how did we fix the flaky retry?")``.
 
-        docs/search.md describes the query language. The best sessions come first, each with its
+        docs/guides/search.md describes the query language. The best sessions come first, each with its
         best hits; with *flat* the best hits, with *newest* the newest. A hit may lack some of the
         words, unless *all_words*. With *exact*, *text* is searched for as it is, with *regex* as a
         regular expression. *with_results* includes the results of tools. *limit* and *offset*
@@ -438,7 +438,7 @@ class Store(Closing):
     ) -> Insights:
         """Report on a period: what was done, how it went, and what it cost.
 
-        docs/insights.md defines every figure. Lists have *limit* rows (0: all of them). With
+        docs/guides/insights.md defines every figure. Lists have *limit* rows (0: all of them). With
         *since* None, the period has no beginning.
         """
         from turnlog.api.insights import Scope, insights

@@ -399,4 +399,4 @@ FIGURES: Final[dict[str, Figure]] = {
     "turns": Figure("Prompts with everything that followed, the longest first.", "", _turns),
     "commands": Figure("Typed commands.", "/review", _commands),
 }
-"""Every figure that can be explained. docs/insights.md defines them."""
+"""Every figure that can be explained. docs/guides/insights.md defines them."""

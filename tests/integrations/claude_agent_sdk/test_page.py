@@ -11,7 +11,7 @@ from e2e.fake_api import FakeApi
 from e2e.program import PROGRAM, Claude
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "claude-agent-sdk.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "guides" / "claude-agent-sdk.md").read_text("utf-8")
 
 
 def blocks(language):

@@ -17,7 +17,7 @@ from turnlog.errors import UsageError
 from turnlog.integrations.openai_agents import TurnlogSession
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "openai-agents.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "guides" / "openai-agents.md").read_text("utf-8")
 QUIET = RunConfig(tracing_disabled=True)
 
 OUTPUTS = (

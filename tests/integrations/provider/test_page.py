@@ -7,7 +7,7 @@ from pathlib import Path
 
 from turnlog.integrations import provider
 
-PAGE = (Path(__file__).parents[3] / "docs" / "provider.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "provider.md").read_text("utf-8")
 
 
 def test_the_example_runs_and_says_what_the_page_says(tmp_path):
