@@ -36,6 +36,8 @@ BEFORE = {
     "compact 5f0c --undo": ("compact 5f0c --yes", NOW),
     "hooks remove": ("hooks install --yes", NOW),
     "pin 5f0c --off": ("pin 5f0c", NOW),
+    "sessions --tag billing": ("tag 5f0c billing", NOW),
+    "tag 5f0c urgent --off": ("tag 5f0c urgent", NOW),
 }
 GONE = ("restore",)
 """Before these the agent's own cleanup came by."""
@@ -52,7 +54,10 @@ FINDS = {
     "repair s.jsonl": "it has to be repaired, and is not yet",
     "hooks install": "nothing here does something every hour",
 }
-WELL = ("check latest", "check 5f0c", "check --strict", "doctor --where", "recover 5f0c --yes")
+WELL = (
+    "check latest", "check 5f0c", "check --strict", "doctor --where", "hooks install mcp",
+    "hooks install statusline", "recover 5f0c --yes",
+)  # fmt: skip
 """They begin as those do, and nothing is wrong, or no longer."""
 
 INTERRUPTED = 130

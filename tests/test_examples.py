@@ -45,7 +45,8 @@ from turnlog.redact import rules_from
 
 # Pages that a test of their own follows step by step: what in them, and which test.
 OWN = {
-    "tour.md": ({"console"}, "tests/test_tour.py"),
+    "README.md": ({"console"}, "tests/test_readme.py"),
+    "quickstart.md": ({"console"}, "tests/test_tour.py"),
     "provider.md": ({"python", ""}, "tests/integrations/provider/test_page.py"),
     "openai-agents.md": ({"python", "console"}, "tests/integrations/openai_agents/test_runs.py"),
     "claude-agent-sdk.md": (
@@ -115,10 +116,11 @@ def test_every_block_is_of_a_kind_that_is_executed_or_shown(page):
 @pytest.mark.parametrize("name", OWN)
 def test_a_page_with_a_test_of_its_own_has_one(name):
     languages, path = OWN[name]
+    page = next(each for each in PAGES if each.name == name)
     source = (ROOT / path).read_text("utf-8")
-    assert f'"docs" / "{name}"' in source
+    assert f'"{name}"' in source
     assert "def test_" in source
-    assert {each.language for each in blocks(ROOT / "docs" / name)} >= languages
+    assert {each.language for each in blocks(page)} >= languages
     for language in languages - {"", "text"}:
         assert language in source
 
@@ -151,7 +153,7 @@ def test_what_is_installed_and_made_can_be():
             assert set(words) <= set(targets), each
         else:
             assert program == "rm", each
-            assert page in {"tour.md", "uninstall.md"}, each
+            assert page in {"quickstart.md", "uninstall.md"}, each
         seen.add(program)
     assert seen == {"pip", "pipx", "uv", "make", "rm"}
 
@@ -278,7 +280,7 @@ def test_settings_are_read_without_a_problem(where, text, tmp_path):
 
 def test_settings_are_found():
     assert {where.partition(":")[0] for where, _ in SETTINGS} >= {
-        "ledger.md",
+        "costs.md",
         "mcp.md",
         "secrets.md",
         "turnlog prune --help",

@@ -128,12 +128,12 @@ def test_where_we_fixed_something_and_read_it(person):
     screen = person.types("turnlog search how did we fix the frost alert at noon")
     screen.shows("f38b2ffc", "orchard", "Frost alert sent at noon", "2026-10-19", "Find out why")
     read = person.types(screen.command("show"))
-    read.shows("It has the same fault. Both now use one helper, `local_sunrise(station)`")
+    read.shows("It has the same fault. Both now use one helper, local_sunrise(station)")
 
 
 def test_yesterdays_work(person):
     person.now = datetime.fromisoformat("2026-10-31T09:00:00+00:00")
     screen = person.types("turnlog sessions --since yesterday")
-    screen.shows("0b29ae83", "lighthouse", "The storm took the power twice")
+    screen.shows("0b29ae83", "lighthouse", "The storm took the power")
     read = person.types("turnlog show 0b29ae83")
     read.shows("Log every lamp failure", "Bash make flash", "The lamp writes to its journal")

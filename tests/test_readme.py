@@ -40,7 +40,7 @@ def test_examples_print_what_the_readme_shows(tmp_path):
         printed = out.strip("\n")
         assert code in (0, 1), (command, err)
         if os.environ.get(UPDATE) and LEFT_OUT not in shown.splitlines():
-            text = text.replace(f"$ {command}\n{shown}", f"$ {command}\n{printed}")
+            text = text.replace(f"$ {command}\n{shown}", f"$ {command}\n{printed}".rstrip("\n"))
             continue
         parts = [re.escape(part) for part in re.split(rf"^{LEFT_OUT}$", shown, flags=re.MULTILINE)]
         assert re.fullmatch(".*".join(parts), printed, re.DOTALL), f"{command}\n{printed}"

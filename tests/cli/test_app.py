@@ -73,6 +73,8 @@ def test_nothing_heavy_is_imported_before_it_is_needed(words, needed, tmp_path):
         "CLAUDE_CONFIG_DIR": str(SAMPLES),
         "PYTHONUTF8": "1",
     }
+    command = [sys.executable, "-c", "from turnlog.cli import main; main()", "cost"]
+    subprocess.run(command, check=True, env=environ, capture_output=True)  # It compiles the prices.
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ
     )

@@ -110,4 +110,4 @@ def test_times_are_those_of_this_machines_clock(turnlog, home):
         "show", "0b29", "--home", home.claude, "--since", "2026-10-31T05:28", TZ="<+0545>-5:45"
     )
     assert "And if the disk is full?" in out
-    assert "The storm" not in out
+    assert "Log every lamp failure" not in out.partition("▌")[2]

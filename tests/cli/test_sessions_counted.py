@@ -183,4 +183,4 @@ def test_every_command_counts_sessions_of_every_kind_alike(tmp_path):
         assert counts == dict.fromkeys(counts, 5)
         (kept,) = cli(home, "keep", "status")["homes"]
         assert kept["sessions"] == 5 + 2  # Archives are kept copies.
-        assert cli(home, "sessions", "--archived")["total"] == 2
+        assert cli(home, "sessions", "--is", "archived")["total"] == 2

@@ -189,6 +189,14 @@ def test_a_key_that_is_escaped_is_a_key(write, kind, rng):
     ]
 
 
+def test_of_a_key_that_is_partly_escaped_the_whole_is_found():
+    secret = "xoxb-154879766906-282558838986-wYPsf9ZsFRM5BgKqlDWmRJSL"
+    written = json.dumps(secret).replace("282558", "282\\u003558").replace("-wY", "\\u002dwY")
+    assert json.loads(written) == secret
+    (found,) = find_secrets(written)
+    assert found.digest == next(find_secrets(secret)).digest
+
+
 def test_a_dash_that_json_wrote_as_an_escape():
     rng = random.Random(7)
     secret = SHAPES["anthropic"](rng)

@@ -210,10 +210,10 @@ class Store(Closing):
     ) -> SearchDocument:
         """Search all text: ``store.search("how did we fix the flaky retry?")``.
 
-        docs/guides/search.md describes the query language. The best sessions come first, each with its
-        best hits; with *flat* the best hits, with *newest* the newest. A hit may lack some of the
-        words, unless *all_words*. With *exact*, *text* is searched for as it is, with *regex* as a
-        regular expression. *with_results* includes the results of tools. *limit* and *offset*
+        docs/guides/search.md describes the query language. The best sessions come first, each with
+        its best hits; with *flat* the best hits, with *newest* the newest. A hit may lack some of
+        the words, unless *all_words*. With *exact*, *text* is searched for as it is, with *regex*
+        as a regular expression. *with_results* includes the results of tools. *limit* and *offset*
         choose a page (0: no limit), *per_session* limits the hits of one session, *context* adds
         that many lines around each hit, *width* is the length of a snippet.
         """

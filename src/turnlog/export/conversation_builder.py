@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -35,7 +35,6 @@ from turnlog.export.conversation import (
     ToolResult,
     no_such_turns,
 )
-from turnlog.export.masking import Masking
 from turnlog.export.record_blocks import Answered, Blocks, CallRequest
 from turnlog.formats import LogFile
 from turnlog.records.record import Record, Spoken
@@ -54,6 +53,9 @@ from turnlog.sessions.reading.tree import Gap, Node, Tree, find_record
 from turnlog.sessions.session import Session, opening_of, records_of, turns_of
 from turnlog.sessions.totals import usual_prices
 from turnlog.storage.reader import Placed, Reader
+
+if TYPE_CHECKING:
+    from turnlog.export.masking import Masking  # Its rules take long to compile.
 
 
 class SessionRead(Struct):

@@ -2,8 +2,8 @@
 
 Costs and tokens come from the ledger, so they add up to the figures of ``turnlog cost`` for the
 same period. Everything else is counted in the index; lines of edits and words of prompts are read
-from the logs. docs/guides/insights.md defines each figure, and ``explanation`` lists the records behind
-it.
+from the logs. docs/guides/insights.md defines each figure, and ``explanation`` lists the records
+behind it.
 """
 
 from __future__ import annotations

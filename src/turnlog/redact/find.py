@@ -83,7 +83,7 @@ def merge_overlaps(own: Iterable[SecretSpan], data: bytes, rules: Rules) -> list
         if last is None or span.start >= last.end:
             merged.append(span)
             continue
-        better = min(last, span, key=lambda span: (span.rank, span.start))
+        better = min(last, span, key=lambda span: (span.rank, span.start, -span.end))
         merged[-1] = better._replace(start=last.start, end=max(last.end, span.end))
     return merged
 

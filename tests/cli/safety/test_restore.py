@@ -363,7 +363,7 @@ def test_an_archived_session_comes_back(orchard, words):
     code, out, _ = orchard(*words, ID[:4])
     assert (code, f"✓ {ID} unarchived" in out) == (0, True)
     assert files_in(orchard.home) == orchard.files
-    assert json.loads(orchard("sessions", "--archived", "--json")[1])["sessions"] == []
+    assert json.loads(orchard("sessions", "--is", "archived", "--json")[1])["sessions"] == []
 
 
 @pytest.mark.parametrize("words", [("restore",), ("trash", "restore"), ("unarchive",)])

@@ -156,14 +156,18 @@ def _name_columns(
 ) -> tuple[list[int], list[list[str]]]:
     """Return the width of each column of names, and the names of each row; unknown ones are dim.
 
-    Times are never cut; other long names share what is *left* equally.
+    If they do not fit, projects and models get short names. Times are never cut; other long names
+    share what is *left* equally.
     """
     from rich.cells import cell_len
     from rich.markup import escape
 
     from turnlog.api.arguments import shown_name
 
-    names = [[inert(shown_name(unit, getattr(row, unit))) for unit in units] for row in rows]
+    columns = [[inert(shown_name(unit, getattr(row, unit))) for row in rows] for unit in units]
+    if sum(max(map(cell_len, column), default=0) for column in columns) > left:
+        columns = [_short(unit, names) for unit, names in zip(units, columns, strict=True)]
+    names = [list(row) for row in zip(*columns, strict=True)]
     wanted = [max(map(cell_len, column)) for column in zip(units, *names, strict=True)]
     wanted[0] = max(wanted[0], len("total"))
     rooms = [0] * len(units)
@@ -180,6 +184,16 @@ def _name_columns(
             is_known = getattr(row, unit) is not None
             row_names[place] = escape(name) if is_known else f"[dim]{escape(name)}[/]"
     return rooms, names
+
+
+def _short(unit: Unit, names: list[str]) -> list[str]:
+    """Return short *names* of projects or models; the same names if two would become one."""
+    from turnlog.api.homes import last_part
+
+    shorten = {"project": last_part, "model": short_model}.get(unit)
+    short = {name: shorten(name) or name for name in names} if shorten else {}
+    is_clear = len(set(short.values())) == len(short)
+    return [short[name] for name in names] if short and is_clear else names
 
 
 def spark(costs: Sequence[Decimal], width: int) -> str:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 
-LONGEST: Final = 100_000
-"""Characters above which a text is not rendered: it would take long and is rarely prose."""
 _THEME: Final = "ansi_dark"
 """The terminal's own colours, which suit light and dark backgrounds."""
 

@@ -18,7 +18,6 @@ from rich.text import Text
 
 from turnlog.api.sessions.reading import Gap, Node
 from turnlog.cli.terminal.console import at_most, counted, safe, when
-from turnlog.cli.views.markdown import LONGEST, markdown_of
 from turnlog.export import diffs
 from turnlog.export.conversation import (
     Answer,
@@ -56,6 +55,8 @@ _LINE_LENGTH: Final = 100
 _AT_ONCE: Final = 500
 _DEEPEST: Final = 6
 _ONE_LINE: Final = 200
+_LONGEST_MARKDOWN: Final = 100_000
+"""Characters above which a text is not rendered: it would take long and is rarely prose."""
 _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _MARKED: Final = "not dim bold yellow"
 _LEAD: Final = re.compile(r"\s*(?:[-*+•>]\s+|\d{1,3}[.)]\s+)?")
@@ -151,7 +152,9 @@ class Transcript:
         room = self.out.width - 3 * self.margin
         width = min(room, at_most(_PROSE_WIDTH, room)) - 2
         self._space("prose")
-        if markdown and self.out.is_terminal and len(text) <= LONGEST:
+        if markdown and self.out.is_terminal and len(text) <= _LONGEST_MARKDOWN:
+            from turnlog.cli.views.markdown import markdown_of
+
             self._print(markdown_of(text, style), indent=2, width=width)
         else:
             self._paragraphs(harmless(text), style, width)
