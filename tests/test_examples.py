@@ -45,7 +45,7 @@ from turnlog.redact import rules_from
 
 # Pages that a test of their own follows step by step: what in them, and which test.
 OWN = {
-    "README.md": ({"console"}, "tests/test_readme.py"),
+    "README.md": ({"console"}, "tests/test_tour.py"),
     "quickstart.md": ({"console"}, "tests/test_tour.py"),
     "provider.md": ({"python", ""}, "tests/integrations/provider/test_page.py"),
     "openai-agents.md": ({"python", "console"}, "tests/integrations/openai_agents/test_runs.py"),
