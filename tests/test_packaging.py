@@ -171,7 +171,7 @@ def serves_agents(installed):
         },
     }
     said = installed.run(
-        "mcp", "--all-projects", "--home", str(SAMPLES), input=json.dumps(hello) + "\n"
+        "mcp", "--project", "all", "--home", str(SAMPLES), input=json.dumps(hello) + "\n"
     )
     server = json.loads(said.splitlines()[0])["result"]["serverInfo"]
     assert (server["name"], server["version"]) == ("turnlog", "1.2.3")

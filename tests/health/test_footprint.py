@@ -150,7 +150,7 @@ def test_settings_that_cannot_be_read_have_no_entries(user, text):
 
 
 def test_mcp_servers_are_listed_with_their_scope(user):
-    ours = {"command": "/opt/turnlog", "args": ["mcp", "--all-projects"]}
+    ours = {"command": "/opt/turnlog", "args": ["mcp", "--project", "all"]}
     others = {"command": "npx", "args": ["other"]}
     settings = {
         "mcpServers": {"memory": ours, "other": others, "odd": 5, "bare": {"command": "turnlog"}},
