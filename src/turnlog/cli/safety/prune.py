@@ -29,9 +29,9 @@ _NAMED = 3
     name="prune",
     epilog="""\b
 Examples:
-  turnlog prune                              show what would be deleted
-  turnlog prune --days 90 --yes            delete older sessions
-  turnlog prune --home ~/.claude --orphans   show orphaned files
+  turnlog prune --home ~/.claude --days 90         show what would be deleted
+  turnlog prune --home ~/.claude --days 90 --yes   move it to the trash
+  turnlog prune --home ~/.claude --orphans         show orphaned files
 In config.toml:
   [retention]
   enabled = true                  # default: false
