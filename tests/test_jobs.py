@@ -29,7 +29,7 @@ import click
 import pytest
 from mcp.client.stdio import stdio_client
 
-from cli.screens import FROST, NOW, Home
+from cli.screens import FIXED_CLOCK, FROST, NOW, Home
 from live.live_world import World
 from mcp import Client, StdioServerParameters
 from turnlog.cli.app import app
@@ -55,7 +55,7 @@ for line in open(sys.argv[1]):
     print("\\f", end="", flush=True)
 """
 _ESCAPES = re.compile(r"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b\]8;[^\x1b]*\x1b\\")
-_SUGGESTED = re.compile(r"(?<![\w./-])turnlog(?: [\w@./~:=-]+)+")
+_SUGGESTED = re.compile(r"(?<![\w./-])turnlog(?: -{0,2}[\w@./~][\w@./~:=-]*)+")
 
 
 class Screen:
@@ -263,10 +263,12 @@ def test_resume_a_half_remembered_session(person):
 
 def test_this_month_by_project_and_model_and_why(person):
     person.now = datetime.fromisoformat("2026-10-31T09:00:00+00:00")
-    screen = person.types("turnlog cost --by project model --since 2026-10-01")
+    screen = person.types("turnlog cost --by project model --since 'this month'")
     screen.shows("project model", "orchard opus-4-5 6", "lighthouse opus-4-5 4", "total", "$0.25")
-    why = person.types("turnlog cost --explain total --since 2026-10-01")
-    why.shows("tokens rate cost", "opus-4-5", "input", "cache write, 5 min", "x $", "$0.25")
+    why = person.types(
+        "turnlog cost --by project model --since 'this month' --explain orchard opus-4-5"
+    )
+    why.shows("orchard", "opus-4-5", "tokens rate cost", "cache write, 1 h", "x $10.00/M", "$0.10")
 
 
 def test_who_waits_for_me(person):
@@ -335,6 +337,11 @@ def test_status_line(person):
         "model": {"id": "claude-sonnet-4-5", "display_name": "Sonnet 4.5"},
     }
     (person.home.path / "request.json").write_text(json.dumps(request))
+    update = (  # As in the background, after the first line.
+        f"{FIXED_CLOCK}from turnlog.api.statusline import update_statusline\n"
+        f"update_statusline([], '{FROST}')"
+    )
+    person.did(f"python -c {shlex.quote(update)}")
     line = person.types(f"{settings['statusLine']['command']} < request.json")
     line.shows("Sonnet 4.5", "$0.08", "today")
 
@@ -351,7 +358,7 @@ def test_mcp_server(person):
             command=command, args=[*arguments, "--project", "all"], env=person.environ()
         )
         async with Client(stdio_client(server)) as client:
-            found = await client.call_tool("search", {"query": "frost alert"})
+            found = await client.call_tool("search_history", {"query": "frost alert"})
             return found.content[0].text
 
     assert "Frost alert sent at noon" in anyio.run(ask)

@@ -38,7 +38,8 @@ Examples:
   turnlog resume flaky retry       find it by title or prompts
   turnlog resume 5f0c              the one whose id starts with 5f0c
   eval "$(turnlog resume latest)"  in a pipe, the command is printed
-Exit code: 0 success, 1 nothing found or cannot be resumed, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 nothing found or cannot be resumed,
+2 usage error, 3 failure.""",
 )
 @click.argument("words", metavar="[WORDS]...", nargs=-1)
 @home_option

@@ -22,7 +22,7 @@ Examples:
   turnlog top --project .        in this directory only
   turnlog top --since 7d         running or active in the last week
   turnlog top --json             print the current state once, for a script
-Exit code: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
 )
 @options.home_option
 @options.json_option
