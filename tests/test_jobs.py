@@ -167,6 +167,8 @@ def check_is_documented(command):
     if not command.startswith("turnlog"):
         return
     found, path, words = parsed(command)
+    texts = help_of([], width=1000), help_of(path[1:], width=1000), README
+    helps = " ".join(" ".join(texts).split())
     fixed = {
         choice
         for each in found.params
@@ -177,7 +179,6 @@ def check_is_documented(command):
         if word not in fixed:
             break
         path = [*path, word]
-    helps = " ".join(f"{help_of(app, 'turnlog')} {help_of(found, ' '.join(path))} {README}".split())
     typed = " ".join(path)
     assert typed in helps, f"{typed} is neither in the README nor in its help"
     for word in words:
@@ -185,8 +186,14 @@ def check_is_documented(command):
             assert word.partition("=")[0] in helps, f"{word} of {typed} is not in its help"
 
 
-def help_of(command, path):
-    return command.get_help(click.Context(command, info_name=path, max_content_width=1000))
+def help_of(words, *, width):
+    """Return the help of a command for a terminal of *width* columns."""
+    settings = app.context_settings | {"max_content_width": width, "terminal_width": width}
+    context = click.Context(app, info_name="turnlog", **settings)
+    for word in words:
+        command = context.command.get_command(context, word)
+        context = click.Context(command, context, info_name=word)
+    return context.get_help()
 
 
 def _at_terminal(command, environ, directory, until=None, keys=""):
@@ -401,9 +408,8 @@ def test_help_keeps_its_beginning_on_the_screen(helps, name):
 
 @pytest.mark.parametrize("name", list(commands()))
 def test_help_is_as_wide_as_the_screen(name):
-    command, path, _ = parsed(f"turnlog {name}")
-    context = click.Context(command, info_name=" ".join(path), terminal_width=COLUMNS)
-    assert [line for line in command.get_help(context).splitlines() if len(line) > COLUMNS] == []
+    text = help_of(name.split(), width=COLUMNS)
+    assert [line for line in text.splitlines() if len(line) > COLUMNS] == []
 
 
 def test_the_help_needs_no_pager(helps):
