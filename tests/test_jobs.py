@@ -36,6 +36,7 @@ from turnlog.cli.app import app
 from turnlog.formats import project_key
 
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+SNAPSHOTS = Path(__file__).parent / "cli" / "snapshots"
 COLUMNS, LINES = 80, 24
 MOST_COMMANDS = 2
 BIN = str(Path(sys.executable).parent)
@@ -414,3 +415,11 @@ def test_help_is_as_wide_as_the_screen(name):
 
 def test_the_help_needs_no_pager(helps):
     assert helps[""].splitlines()[-1].strip().startswith("turnlog help all")
+
+
+@pytest.mark.parametrize("path", sorted(SNAPSHOTS.glob("*.txt")), ids=lambda path: path.stem)
+def test_every_hint_is_a_command_that_exists(path):
+    for line in path.read_text("utf-8").splitlines():
+        if line.lstrip(" ✓✗•!·").startswith(("hint:", "$ turnlog")):
+            for each in _SUGGESTED.findall(line):
+                check_exists(each)
