@@ -276,7 +276,9 @@ def test_this_month_by_project_and_model_and_why(person):
     why = person.types(
         "turnlog cost --by project model --since 'this month' --explain orchard opus-4-5"
     )
-    why.shows("orchard", "opus-4-5", "tokens rate cost", "cache write, 1 h", "x $10.00/M", "$0.10")
+    why.shows(
+        "orchard, claude-opus-4-5", "tokens rate cost", "cache write, 1 h", "x $10.00/M", "$0.10"
+    )
 
 
 def test_who_waits_for_me(person):
