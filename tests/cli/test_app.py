@@ -103,6 +103,12 @@ def test_an_unknown_option_points_to_the_commands_help(turnlog):
     assert "hint: see turnlog check --help" in err
 
 
+def test_an_option_without_its_argument_points_to_the_commands_help(turnlog):
+    code, _, err = turnlog("show", "--at")
+    assert code == 2
+    assert "hint: see turnlog show --help" in err
+
+
 def test_a_broken_pipe_is_quiet(home):
     command = "from turnlog.cli import main; main()"
     done = subprocess.run(

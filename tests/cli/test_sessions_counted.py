@@ -184,3 +184,11 @@ def test_every_command_counts_sessions_of_every_kind_alike(tmp_path):
         (kept,) = cli(home, "keep", "status")["homes"]
         assert kept["sessions"] == 5 + 2  # Archives are kept copies.
         assert cli(home, "sessions", "--is", "archived")["total"] == 2
+
+
+def test_keep_status_counts_the_sessions_that_keep_copies(tmp_path):
+    with opened(tmp_path, make_odd) as (home, _):
+        (status,) = cli(home, "keep", "status")["homes"]
+        run = cli(home, "keep")
+    assert status["behind_sessions"] == len(run["sessions"]) - len(run["without_log"])
+    assert status["behind_sessions"] == len(THERE)

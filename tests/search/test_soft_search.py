@@ -83,8 +83,8 @@ def test_all_words_requires_all_words(retries):
 @pytest.mark.parametrize(
     ("query", "notes"),
     [
-        ("retry zqxv", ["no text has zqxv"]),
-        ("retry zq qz xq zx", ["no text has zq or qz or xq"]),
+        ("retry zqxv", ['no text has "zqxv"']),
+        ("retry zq qz xq zx", ['no text has "zq" or "qz" or "xq"']),
         ("retry ->>", []),
     ],
 )
@@ -100,9 +100,9 @@ def test_words_that_no_text_has_find_nothing(retries, query):
 
 
 def test_a_misspelled_word_finds_its_neighbour_if_nothing_else_matches(retries):
-    notes = ["no text has configuraiton: showing configuration"]
+    notes = ['no text has "configuraiton": showing "configuration"']
     assert told(found(retries, "configuraiton")) == (["Configuration of tests"], notes)
-    assert told(found(retries, "configuraiton flaky")) == ([FLAKY], ["no text has configuraiton"])
+    assert told(found(retries, "configuraiton flaky")) == ([FLAKY], ['no text has "configuraiton"'])
     assert told(found(retries, "configuraiton", mask=str)) == ([], [])
 
 
@@ -204,7 +204,7 @@ def test_tool_output_is_searched_if_nothing_else_matches(retries, tmp_path):
         assert (document.in_results, len(document.hits)) == (0, 2)
         assert found(index, "look").in_results == 0
         assert found(index, "look", with_results=True).in_results is None
-        assert found(index, "log lock").notes == ["only tool output has lock"]
+        assert found(index, "log lock").notes == ['only tool output has "lock"']
         assert found(index, "log lock").in_results == 0
         assert found(index, "lcok").notes == []
 

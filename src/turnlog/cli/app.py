@@ -278,7 +278,7 @@ def run(arguments: Sequence[str]) -> int:
                 f"unknown option {error.option_name!r}", f"{similar}see {path} --help", 2
             )
         except click.ClickException as error:
-            return _print_error(_one_line(error.format_message()), _usage_hint(error), 2)
+            return _print_error(_one_line(error.format_message()), _usage_hint(error, arguments), 2)
         except (click.Abort, KeyboardInterrupt):
             return INTERRUPTED
         except click.exceptions.Exit as error:  # The reader of our output left at the very end.
@@ -339,11 +339,11 @@ def _home_hint(error: Exception) -> str:
     return "set TURNLOG_HOME to another directory for turnlog's own files" if is_ours else ""
 
 
-def _usage_hint(error: click.ClickException) -> str:
+def _usage_hint(error: click.ClickException, arguments: Sequence[str]) -> str:
     """Return what to type instead."""
     context: click.Context | None = getattr(error, "ctx", None)
-    where = context.command_path if context else "turnlog"
-    usual = f"see {where} --help"
+    named = next((f"turnlog {word}" for word in arguments if word in COMMANDS), "turnlog")
+    usual = f"see {context.command_path if context else named} --help"
     parameter: click.Parameter | None = getattr(error, "param", None)
     if parameter is None or not context:
         return usual

@@ -29,7 +29,8 @@ HINTS: Final = {
     "no-such-plan": "turnlog plans lists them",
     "no-such-plan-version": "turnlog plans NAME lists them",
     "no-such-record": "turnlog show SESSION --json prints the uuid of every record",
-    "no-such-session": "turnlog sessions lists them; --home looks elsewhere than in {}",
+    "no-such-session": "turnlog sessions and turnlog restore list them; --home looks elsewhere"
+    " than in {}",
     "not-kept": "turnlog restore lists what can be restored",
     "nothing-to-delete": "turnlog sessions lists them",
     "only-subagents": "turnlog show {} shows what they did",

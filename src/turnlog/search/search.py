@@ -342,7 +342,7 @@ class _Search:
         if not found:
             return []
         self.notes.append(
-            "; ".join(f"no text has {text}: showing {word}" for text, word in found.items())
+            "; ".join(f'no text has "{text}": showing "{word}"' for text, word in found.items())
         )
         wanted = terms_of(map(Word, found.values()))
         unknown[:] = [term for term in unknown if term.text not in found]

@@ -53,7 +53,7 @@ def unknown_notes(db: sqlite3.Connection, words: Iterable[str]) -> list[str]:
     in_results = [word for word in words if count_of(db, "answered", word)]
     nowhere = [word for word in words if word not in in_results]
     return [
-        f"{start} {' or '.join(some[:_FEW])}"
+        f"{start} " + " or ".join(f'"{word}"' for word in some[:_FEW])
         for start, some in (("only tool output has", in_results), ("no text has", nowhere))
         if some
     ]

@@ -450,7 +450,7 @@ def test_a_row_is_named_as_people_name_it(turnlog, worked):
         "none since 2025-01-01: $0.11 for 1 response",
     )
     assert explained("tool", "--explain", "bash")[1].startswith("Bash since 2025-01-01: $")
-    assert explained("branch", "--explain", "tail")[1].startswith("/srv/kites,tail since ")
+    assert explained("branch", "--explain", "tail")[1].startswith("/srv/kites, tail since ")
     assert explained("branch", "--explain", "main") == (2, "error: 'main' matches 2 rows")
     assert explained("project", "--explain", "kites")[1].startswith("/srv/kites since ")
     assert explained("project", "--explain", "kitse") == (2, "error: no row is called 'kitse'")
@@ -757,7 +757,7 @@ def test_a_session_counts_for_each_of_its_tags_and_once_in_the_total(turnlog, wo
     assert (code, "the total counts them once." in out) == (0, True)
     assert max(map(len, out.splitlines())) <= 80
     _, out, _ = turnlog("cost", "--by", "tag", "project", "--explain", "urgent", "kites", *home)
-    assert out.startswith("urgent,/srv/kites since 2025-01-01: $0.21 for 2 responses")
+    assert out.startswith("urgent, /srv/kites since 2025-01-01: $0.21 for 2 responses")
     _, out, _ = turnlog("cost", "--by", "tag", "--explain", "total", *home, "--json")
     assert json.loads(out)["totals"] == whole["totals"]
     with library.open(worked) as store:

@@ -53,7 +53,7 @@ def test_a_lost_session_comes_back(orchard):
     shutil.rmtree(orchard.home)
     code, out, err = orchard("restore", "8888")
     assert (code, err) == (0, "")
-    assert f"✓ {OTHER} restored: 10 files" in out
+    assert f"✓ {OTHER[:8]} restored: 10 files" in out
     assert f"cd {orchard.place}/apples && claude --resume {OTHER}" in out
     expected = parts_of(OTHER, cwd=str(orchard.place / "apples"))
     assert files_in(orchard.home) == expected | {f"plans/{PLAN}.md": SHARED[f"plans/{PLAN}.md"]}
@@ -182,9 +182,9 @@ def test_a_copy_that_is_missing_is_told_and_the_rest_can_be_had(orchard, tmp_pat
         rows = {row["id"]: row for row in document(out, RestorableDocument)["sessions"]}
         assert rows[ID]["keeping"] == keeping
     code, out, _ = orchard("restore", ID)
-    assert (code, f"✓ {ID} restored" in out, f"broken: {MAIN}" in out) == (1, True, True)
+    assert (code, f"✓ {ID[:8]} restored" in out, f"broken: {MAIN}" in out) == (1, True, True)
     code, out, _ = orchard("restore", ID)
-    assert (code, f"✗ {ID} not restored" in out) == (1, True)
+    assert (code, f"✗ {ID[:8]} not restored" in out) == (1, True)
     code, out, _ = orchard("restore", "--all")
     assert (code, "1 session restored, 1 not restored" in out) == (1, True)
     code, out, _ = orchard("keep", "status")
@@ -306,7 +306,7 @@ def test_every_copy_of_an_id_comes_back(orchard, two_copies, what):
     found = files_in(orchard.home)
     assert {MAIN, two_copies} <= set(found)
     assert all(orchard.files[name] == data for name, data in found.items())
-    assert out.count(f"✓ {ID} restored") == 2
+    assert out.count(f"✓ {ID[:8]} restored") == 2
     code, out, _ = orchard("restore", what)
     assert code == 0
 
@@ -350,7 +350,7 @@ def test_a_session_comes_back_after_delete(orchard):
     assert (code, f"{ID[:8]}  trash" in out) == (0, True)
     code, out, err = orchard("restore", ID[:4])
     assert (code, err) == (0, "")
-    assert f"✓ {ID} restored from the trash" in out
+    assert f"✓ {ID[:8]} restored from the trash" in out
     assert files_in(orchard.home) == orchard.files
     assert f"{ID[:8]}" not in orchard("restore")[1]
 
@@ -361,7 +361,7 @@ def test_an_archived_session_comes_back(orchard, words):
     code, out, _ = orchard("restore")
     assert (code, f"{ID[:8]}  archive" in out) == (0, True)
     code, out, _ = orchard(*words, ID[:4])
-    assert (code, f"✓ {ID} unarchived" in out) == (0, True)
+    assert (code, f"✓ {ID[:8]} unarchived" in out) == (0, True)
     assert files_in(orchard.home) == orchard.files
     assert json.loads(orchard("sessions", "--is", "archived", "--json")[1])["sessions"] == []
 
@@ -370,7 +370,7 @@ def test_an_archived_session_comes_back(orchard, words):
 def test_the_latest_missing_session_comes_back(orchard, words):
     orchard("delete", ID[:4], "--yes")
     code, out, _ = orchard(*words, "latest")
-    assert (code, f"✓ {ID} restored from the trash" in out) == (0, True)
+    assert (code, f"✓ {ID[:8]} restored from the trash" in out) == (0, True)
 
 
 def test_the_trash_comes_before_an_older_copy(orchard):

@@ -31,7 +31,7 @@ Examples:
   bash, ~/.bashrc:                   eval "$(turnlog completion bash)"
   zsh, ~/.zshrc:                     eval "$(turnlog completion zsh)"
   fish, ~/.config/fish/config.fish:  turnlog completion fish | source
-Completes commands, options, session IDs with titles, projects, models and fields.""",
+Completes commands, options, session IDs, projects, models and fields.""",
 )
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:

@@ -406,7 +406,7 @@ def sequences(
     short_help="Count reads, edits and writes of each file.",
     epilog="""\b
 Examples:
-  turnlog query files --since 7d          files of the last 7 days, most used first
+  turnlog query files --since 7d          the most used files of a week
   turnlog query files src/app.py          one file, in any directory""",
 )
 @click.argument("file", metavar="[FILE]", required=False)

@@ -50,7 +50,7 @@ _PLACES: Final = {
 Examples:
   turnlog hooks                             list what is set up
   turnlog hooks install keep                show the changes, then ask
-  turnlog hooks install keep mcp --yes      make the changes
+  turnlog hooks install statusline --yes    make the changes
   turnlog hooks install mcp --json          print settings of other programs
   turnlog hooks remove                      remove all; kept copies stay
 Exit codes: 0 success, 1 something was declined or cannot be set up, 2 usage

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   turnlog files latest                         all files the session touched
-  turnlog files 5f0c src/app.py                one file, with its versions and edits
-  turnlog files 5f0c src/app.py --at 8b12      its content when that message was sent
+  turnlog files 5f0c src/app.py                one file: versions and edits
+  turnlog files 5f0c src/app.py --at 8b12      as it was at that message
   turnlog files 5f0c --at 8b12 --diff          changes since then
   turnlog files 5f0c app.py --at v1 --at v3 --diff    between two versions
-  turnlog files 5f0c --at 8b12 --restore /tmp/then    all files as of then
-Exit code: 0 success, 1 nothing found or a version is missing, 2 usage error, 3 failure.""",
+  turnlog files 5f0c --at 8b12 --restore /tmp/then    restore them all
+Exit codes: 0 success, 1 nothing found or a version is missing,
+2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="SESSION")
 @click.argument("path", metavar="[PATH]", required=False)

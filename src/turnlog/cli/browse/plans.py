@@ -24,7 +24,8 @@ Examples:
   turnlog plans --session latest   plans of one session
   turnlog plans calm-river         one plan, its versions and its sessions
   turnlog plans calm-river --at v1            the text of one version
-Exit code: 0 success, 1 nothing found or unreadable files, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 nothing found or unreadable files,
+2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="[NAME]", required=False)
 @report_options

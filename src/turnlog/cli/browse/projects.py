@@ -31,7 +31,7 @@ SORTS: Final = (
 Examples:
   turnlog projects                          the twenty most recently active
   turnlog projects --sort cost --limit 5
-  turnlog projects --since 'this month'     counting only sessions of this month""",
+  turnlog projects --since 'this month'     only sessions of this month""",
 )
 @options.report_options
 @options.since_option

@@ -25,7 +25,8 @@ Examples:
   turnlog prompts                  the last twenty, in all projects
   turnlog prompts frost            those that contain "frost", ignoring case
   turnlog prompts --project .      those typed in this directory
-Exit code: 0 success, 1 nothing found or a damaged history, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 nothing found or a damaged history,
+2 usage error, 3 failure.""",
 )
 @click.argument("text", metavar="[TEXT]", required=False)
 @report_options

@@ -35,10 +35,11 @@ _ID_LENGTH: Final = 36
     epilog="""\b
 Examples:
   turnlog resume                   choose a session
-  turnlog resume flaky retry       the one with these words in its title or prompts
+  turnlog resume flaky retry       find it by title or prompts
   turnlog resume 5f0c              the one whose id starts with 5f0c
   eval "$(turnlog resume latest)"  in a pipe, the command is printed
-Exit code: 0 success, 1 nothing found or cannot be resumed, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 nothing found or cannot be resumed,
+2 usage error, 3 failure.""",
 )
 @click.argument("words", metavar="[WORDS]...", nargs=-1)
 @home_option

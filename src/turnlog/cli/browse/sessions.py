@@ -57,7 +57,7 @@ _TITLE_AT_BEST: Final = 44
     epilog="""\b
 Examples:
   turnlog sessions                        the twenty most recently active
-  turnlog sessions retry                  those with "retry" in the title or first prompt
+  turnlog sessions retry                  with "retry" in the title or prompt
   turnlog sessions --project .            those in this directory
   turnlog sessions --is archived          archived ones
   turnlog sessions --since 7d --sort cost

@@ -52,10 +52,10 @@ _NAMES: Final = {"as_json": "json", "types": "type", "words": "mark"}
     epilog="""\b
 Examples:
   turnlog show latest                 the most recently active session
-  turnlog show 5f0c --last 20         the last 20 steps, fast even for long logs
+  turnlog show 5f0c --last 20         the last 20 steps
   turnlog show 5f0c --turns 3:5       turns 3 to 5
   turnlog show 5f0c --thread current  since the last compaction
-  turnlog show 5f0c --at 9b2e         one record in full, and what is around it
+  turnlog show 5f0c --at 9b2e         one record in full, with its neighbours
   turnlog show 5f0c --tools full      inputs, outputs and diffs of all calls
   turnlog show 5f0c --tools none      prompts and answers only
   turnlog show 5f0c --raw             the lines of the log""",

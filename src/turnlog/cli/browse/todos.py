@@ -25,7 +25,8 @@ Examples:
   turnlog todos                    the lists that changed last
   turnlog todos latest             the lists and tasks of one session
   turnlog todos --all              empty lists, too
-Exit code: 0 success, 1 nothing found or unreadable files, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 nothing found or unreadable files,
+2 usage error, 3 failure.""",
 )
 @click.argument("name", metavar="[SESSION]", required=False)
 @report_options

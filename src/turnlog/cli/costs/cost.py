@@ -73,13 +73,13 @@ Examples:
   turnlog cost                          the last 30 days, by day
   turnlog cost month                    all months
   turnlog cost --by project model --since "this month"
-  turnlog cost --by project model --since "this month" --explain orchard opus-4-6
+  turnlog cost --by project model --explain orchard opus-4-6
                                         why this number: tokens x rate = cost
   turnlog cost --explain total
   turnlog cost project --since 7d --compare
                                         compared with the previous seven days
-  turnlog cost blocks --since 1d        five-hour blocks, with the pace of the current one
-  turnlog cost budgets                  budget use; exit code 1 if one is exceeded
+  turnlog cost blocks --since 1d        five-hour blocks
+  turnlog cost budgets                  budget use; exit code 1 if exceeded
   turnlog cost --by day model --csv     for a spreadsheet
 In config.toml:
   [budgets]                             # in dollars, all optional

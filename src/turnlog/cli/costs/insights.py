@@ -48,10 +48,10 @@ Examples:
   turnlog insights --since 7d --output report.html
                                              as a web page, with charts
   turnlog insights 2026-07 --output july.html
-                                             a summary to share: no names, no prompts
-  turnlog insights --explain tools:Bash      the calls of one row, with log and offset
+                                             to share: no names, no prompts
+  turnlog insights --explain tools:Bash      the calls of one row
   turnlog insights --since 1y --json
-Exit code: 0 success, 1 no activity, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 no activity, 2 usage error, 3 failure.""",
 )
 @click.argument("words", metavar="[PERIOD]", nargs=-1)
 @report_options

@@ -76,15 +76,15 @@ class PriceDocument(Struct, kw_only=True):
     name="prices",
     epilog="""\b
 Examples:
-  turnlog prices                                  current prices of Claude models
-  turnlog prices claude-sonnet-4-6                price history of a model
-  turnlog prices claude-opus-4-6 --at 2026-02-10  price on a date
+  turnlog prices                              prices of Claude models
+  turnlog prices opus-4-6                     price history of a model
+  turnlog prices opus-4-6 --at 2026-02-10     price on a date
 In config.toml, to set or change a price:
-  [prices."my-model"]                             # the name used in logs
-  input = 3.00                                    # dollars per million tokens
-  output = 15.00                                  # cache prices follow from input
+  [prices."my-model"]             # the name used in logs
+  input = 3.00                    # dollars per million tokens
+  output = 15.00                  # cache prices follow from input
   [prices."gateway-model"]
-  like = "claude-sonnet-4-5"                      # same price as another model""",
+  like = "claude-sonnet-4-5"      # same price as another model""",
 )
 @click.argument("model", required=False)
 @when_option("--at", "Prices on a date: 2026-01-31, yesterday, 3mo …")

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     name="top",
     epilog="""\b
 Examples:
-  turnlog top                    running sessions, and those active in the last day
+  turnlog top                    running or active in the last day
   turnlog top --project .        in this directory only
-  turnlog top --since 7d         also those active in the last week
+  turnlog top --since 7d         running or active in the last week
   turnlog top --json             print the current state once, for a script
-Exit code: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
+Exit codes: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
 )
 @options.home_option
 @options.json_option

@@ -106,7 +106,7 @@ Examples:
   turnlog watch --session 5f0c      one session and its subagents
   turnlog watch --since 10min       start with the last ten minutes
   turnlog watch --json | jq .text   one JSON document per line
-Exit code: 0 success, also after Ctrl-C, 2 usage error, 3 failure.""",
+Exit codes: 0 success, also after Ctrl-C, 2 usage error, 3 failure.""",
 )
 @options.home_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document per line.")

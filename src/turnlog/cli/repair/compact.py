@@ -27,7 +27,7 @@ _MEANING: Final = {
     name="compact",
     epilog="""\b
 Examples:
-  turnlog compact 5f0c                  show how much space can be saved
+  turnlog compact 5f0c                show how much space can be saved
   turnlog compact 5f0c --yes          compact the session
   turnlog compact 5f0c --undo --yes   restore the original lines
 Exit codes: 0 success, 1 a line cannot be restored, 2 usage error, 3 failure.""",

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnlog.cli.options import csv_option, dry_run, json_option, project_option, yes_option
+from turnlog.cli.options import (
+    command_line,
+    csv_option,
+    dry_run,
+    json_option,
+    project_option,
+    yes_option,
+)
 from turnlog.cli.terminal.output import show_data
 
 if TYPE_CHECKING:
@@ -29,9 +36,9 @@ _NAMED = 3
     name="prune",
     epilog="""\b
 Examples:
-  turnlog prune                              show what would be deleted
-  turnlog prune --days 90 --yes            delete older sessions
-  turnlog prune --home ~/.claude --orphans   show orphaned files
+  turnlog prune --home ~/.claude --days 90         show what would be deleted
+  turnlog prune --home ~/.claude --days 90 --yes   move it to the trash
+  turnlog prune --home ~/.claude --orphans         show orphaned files
 In config.toml:
   [retention]
   enabled = true                  # default: false
@@ -98,20 +105,31 @@ def command(
         own=own,
     )
     if not show_data(report, ExpiredSession, report.sessions, as_json=as_json, as_csv=as_csv):
-        _show(report, named or (Home(own),), own, with_orphans=orphans)
+        if report.is_on or orphans:
+            _show(report, named or (Home(own),), own, with_orphans=orphans)
+        else:
+            _show_off(homes)
     return 1 if report.problems else 0
 
 
+def _show_off(names: tuple[str, ...]) -> None:
+    """Print that retention is off, and two ways to use it."""
+    from turnlog.cli.terminal.console import console, safe, settings_file
+
+    out = console()
+    out.print("Retention is off: sessions never expire.")
+    command = "turnlog prune --days 30"
+    once = command_line(command, names) if names else f"{command} --home ~/.claude"
+    out.print(f"[dim]hint: {safe(once)} shows what would be deleted[/]", soft_wrap=True)
+    setting = f"\\[retention] enabled = true in {settings_file()}"
+    out.print(f"[dim]hint: to turn it on, set {setting}[/]", soft_wrap=True)
+
+
 def _show(report: PruneReport, homes: Sequence[Home], own: Path, *, with_orphans: bool) -> None:
-    from turnlog.cli.terminal.console import console, counted, safe, settings_file, short_path
+    from turnlog.cli.terminal.console import console, counted, safe, short_path
 
     out = console()
     where = ", ".join(short_path(home) for home in homes)
-    if not report.is_on and not with_orphans:
-        setting = f"\\[retention] enabled = true in {settings_file()}"
-        out.print("Retention is off: sessions never expire.")
-        out.print(f"[dim]hint: use --days 30 to run it once, or set {setting}[/]", soft_wrap=True)
-        return
     if report.is_on:
         _show_sessions(out, report, where)
     if with_orphans:

@@ -193,11 +193,11 @@ def _show(document: restore.RestoreDocument, to: str | None) -> None:
     for unarchived in document.unarchived:
         what = f"{counted(unarchived.files, 'file')} restored"
         what = f": {what}" if unarchived.files else "; its files were in place"
-        out.print(f"[green]✓[/] [bold]{safe(unarchived.id)}[/] unarchived{what}")
+        out.print(f"[green]✓[/] [bold]{safe(unarchived.id[:8])}[/] unarchived{what}")
         out.print(f"    [dim]{short_path(unarchived.path)}[/]", soft_wrap=True)
     for row in document.undeleted:
         what = f"restored from the trash: {counted(row.files, 'file')}, {size(row.size_bytes)}"
-        out.print(f"[green]✓[/] [bold]{safe(row.session)}[/] {what}")
+        out.print(f"[green]✓[/] [bold]{safe(row.session[:8])}[/] {what}")
         out.print(f"    [dim]{short_path(row.home)}[/]", soft_wrap=True)
     if not kept:
         return
@@ -252,7 +252,7 @@ def _show_session(out: Console, row: restore.Restored, *, with_path: bool) -> No
     else:
         what = "is already there; nothing was written"
     mark = _MISSING if _is_broken(row) else "[green]✓[/]"
-    out.print(f"{mark} [bold]{safe(row.session)}[/] {what}")
+    out.print(f"{mark} [bold]{safe(row.session[:8])}[/] {what}")
     if with_path and row.path is not None:
         out.print(f"    [dim]{short_path(row.path)}[/]", soft_wrap=True)
     if row.moved:

@@ -456,7 +456,8 @@ def show_explanation(out: Console, report: Explanation, question: Question, left
     count = counted(report.totals.messages, "response")
     names_time = report.row != "total" and any(unit in TIMES for unit in question.by)
     span = "" if names_time else _asked_period(question)
-    out.print(f"[bold]{safe(report.row)}[/]{span}: {shown(total)} for {count}\n")
+    name = report.row.replace(",", ", ") if len(question.by) > 1 else report.row
+    out.print(f"[bold]{safe(name)}[/]{span}: {shown(total)} for {count}\n")
     _show_charges(out, report)
     out.print(f"\n{'Responses' if not left else 'Most expensive responses'}:")
     for row in report.rows:

@@ -140,6 +140,7 @@ def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Proble
     mains = {name for name in present if is_main_log(name)} | {kept.name for kept in logs}
     subagents = {owner_of(name) for name in mains if _is_subagent(home, name)}
     sessions = {owner_of(kept.name) for kept in logs} - subagents
+    with_log = {owner_of(name) for name in mains} - subagents
     return HomeStatus(
         home=str(home.path),
         is_there=is_there,
@@ -150,7 +151,7 @@ def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Proble
         packed_bytes=sum(kept.packed_bytes for kept in (*current, *older)),
         older=len(older),
         missing=len(missing),
-        behind_sessions=len({owner_of_file(file) for file in behind} - {None, *subagents}),
+        behind_sessions=len({owner_of_file(file) for file in behind} & with_log),
         behind_files=len(behind),
         behind_bytes=sum(file.size_bytes for file in behind),
         last_run_at=last_run_at(kept_place(home)),
