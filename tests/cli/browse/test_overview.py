@@ -79,7 +79,7 @@ def test_the_first_run_says_what_is_there_what_goes_and_how_to_keep_it(turnlog, 
 
 def test_the_first_run_fits_one_screen(turnlog):
     _, out, _ = turnlog("--home", SAMPLES)
-    assert out.startswith("Found 4 sessions of 2 projects since 2025-07-02, ")
+    assert out.startswith("Found 4 sessions in 2 projects since 2025-07-02, ")
     assert len(out.splitlines()) <= 24
 
 

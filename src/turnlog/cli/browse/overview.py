@@ -103,7 +103,7 @@ def _show_findings(out: Console, document: Overview | BareOverview, homes: tuple
     from turnlog.api.insights import WITHIN_DAYS
 
     totals, attention = document.totals, document.attention
-    projects = f" of {counted(totals.projects, 'project')}" if totals.projects else ""
+    projects = f" in {counted(totals.projects, 'project')}" if totals.projects else ""
     since = f" since {day(totals.since)}" if totals.since else ""
     found = f"{counted(totals.sessions, 'session')}{projects}{since}, {size(totals.size_bytes)}"
     out.print(f"Found {found}.", soft_wrap=True)
