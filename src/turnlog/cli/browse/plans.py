@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     name="plans",
     epilog="""\b
 Examples:
-  turnlog plans                    the plans that changed last
-  turnlog plans --session latest   plans of one session
-  turnlog plans calm-river         one plan, its versions and its sessions
-  turnlog plans calm-river --at v1            the text of one version
+  turnlog plans                     the plans that changed last
+  turnlog plans --session latest    plans of one session
+  turnlog plans calm-river          one plan, its versions and its sessions
+  turnlog plans calm-river --at v1  the text of one version
 Exit codes: 0 success, 1 nothing found or unreadable files,
 2 usage error, 3 failure.""",
 )

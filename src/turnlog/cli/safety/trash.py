@@ -26,7 +26,7 @@ Examples:
   turnlog trash                     list deleted sessions
   turnlog trash restore 5f0c        restore a session, as turnlog restore does
   turnlog trash empty               show what would be deleted permanently
-  turnlog trash empty --yes       delete it
+  turnlog trash empty --yes         delete it
 Exit codes: 0 success, 1 nothing found, 2 usage error, 3 failure.""",
 )
 @click.argument(
