@@ -18,6 +18,7 @@ from turnlog.api.store import open_store
 from turnlog.errors import NotFound
 from turnlog.formats import Home, flat_directory, flat_index, flat_meta
 from turnlog.records.dates import instant, iso
+from turnlog.records.tags import join_tags
 from turnlog.sessions.session import Session
 from turnlog.sessions.side_files.todos import todos_of
 
@@ -122,8 +123,8 @@ class Check:
             found = session.summary
             if row.layout != tale.layout:
                 self._violate(f"{names[row.id]} is listed as {row.layout}")
-            listed = (row.title, row.tag, row.project, row.records, row.started_at)
-            whole = (found.title, found.tag, session.metadata.project, found.records)
+            listed = (row.title, row.tags, row.project, row.records, row.started_at)
+            whole = (found.title, session.metadata.tags, session.metadata.project, found.records)
             whole += (found.started_at,)
             if listed != whole:
                 self._violate(f"{names[row.id]} is listed as {listed}, but is {whole}")
@@ -216,6 +217,7 @@ class Check:
         """Title, tag, pin and todos: the old or the new."""
         found = session.metadata
         is_pinned = session.id in self.store.pins()
+        tag = join_tags(found.tags) or None
         titles = [title or first_prompt(tale) for title in tale.titles]
         lists = todos_of(Home(self.root), session.id)
         todos = [todo.content for todo in lists[0].todos] if lists else None
@@ -223,7 +225,7 @@ class Check:
             self._violate(f"{name}: its todos are {lists}")
         for what, value, may in (
             ("title", found.title, titles),
-            ("tag", found.tag, tale.tags),
+            ("tag", tag, tale.tags),
             ("pin", is_pinned, tale.pins),
             ("todos", todos, tale.todos),
         ):
@@ -232,7 +234,7 @@ class Check:
                     f"{name}: its {what} is {str(value)[:60]}, not one of {str(may)[:90]}"
                 )
         tale.titles = [tale.titles[titles.index(found.title)]] if found.title in titles else [None]
-        tale.tags, tale.pins, tale.todos = [found.tag], [is_pinned], [todos]
+        tale.tags, tale.pins, tale.todos = [tag], [is_pinned], [todos]
 
     # -- the caches of the flat layout ----------------------------------------------------------
 

@@ -20,7 +20,7 @@ from turnlog.catalog.sessions import SessionRow, list_sessions
 from turnlog.errors import AmbiguousSession, NotFound, StorageFull, TurnlogError, UsageError
 from turnlog.formats.find import LATEST
 from turnlog.formats.home_files import log_in
-from turnlog.keep.archive.archive import Archived, Unarchived
+from turnlog.keep.archive.archive import Archived, Unarchived, has_archive
 from turnlog.keep.catalog import kept_homes
 from turnlog.keep.restore.restorable import (
     Generation,
@@ -263,7 +263,7 @@ def _match(
         in_home = KeptSession.find(places, name)
     except (AmbiguousSession, NotFound) as error:
         unknown = error
-    archived = in_home if in_home is not None and in_home.is_archived else None
+    archived = in_home if in_home is not None and has_archive(in_home) else None
     ids = {each.id for each in (copies, archived) if each is not None}
     ids |= {_trashed_id(each, name) for each in (trashed.entries if trashed else ())}
     if len(ids) > 1:
@@ -360,10 +360,10 @@ def restore_sessions(
 ) -> RestoreDocument:
     """Restore the selected sessions; with *everything*, also what belongs to no session.
 
-    A named session that is archived is unarchived. One that is missing and in the trash is restored
-    from there, because the trash has the files as they were last. Options that need a kept copy
-    use that. A session that cannot be restored is listed as refused; if it was the only one named,
-    its error is raised. *hint_of* makes the hints of those that were refused.
+    A named session that is archived is unarchived. One in the trash is restored from there, because
+    the trash has the files as they were last, unless its home has another version. Options that
+    need a kept copy use that. A session that cannot be restored is listed as refused; if it was the
+    only one named, its error is raised. *hint_of* makes the hints of those that were refused.
     """
     document = RestoreDocument()
     is_single = len(selection.matches) == 1
@@ -417,9 +417,13 @@ def _restore_match(
         if match.archived is not None:
             document.unarchived.append(match.archived.unarchive())
             return []
-        if match.trashed and (copies is None or copies.is_gone):
-            document.undeleted += match.trashed.restore().entries
-            return []
+        if match.trashed:  # Also if it was restored in part and then interrupted.
+            try:
+                document.undeleted += match.trashed.restore().entries
+                return []
+            except UsageError:  # The home has another version.
+                if copies is None or copies.is_gone:
+                    raise
     if copies is not None:
         return wanted.choose(copies.everywhere)
     if wanted.is_plain and match.in_home is not None:

@@ -199,6 +199,16 @@ def is_archived(session: Session) -> bool:
     return fact_of(session) is not None
 
 
+def has_archive(session: Session) -> bool:
+    """Return whether *session* is archived, or its archive was left by an interrupted restore."""
+    if is_archived(session):
+        return True
+    log = session.main_logs[-1] if session.main_logs else None
+    if log is None or log.is_kept or not log.format.has_registry:
+        return False
+    return is_archive_present(place_of(log.path), session.id)
+
+
 def fact_of(session: Session) -> ArchivedFact | None:
     """Return the journal's entry of an archived session; None if it is not, or has changed."""
     if not session.main_logs:
