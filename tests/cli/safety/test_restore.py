@@ -373,6 +373,28 @@ def test_the_latest_missing_session_comes_back(orchard, words):
     assert (code, f"✓ {ID[:8]} restored from the trash" in out) == (0, True)
 
 
+@pytest.mark.parametrize("words", [("restore",), ("trash", "restore")])
+def test_a_restore_that_was_interrupted_is_finished(orchard, words):
+    """Some files are in place again and were kept since; the others are still in the trash."""
+    orchard("delete", ID[:4], "--yes")
+    (orchard.home / MAIN).parent.mkdir(parents=True, exist_ok=True)
+    (orchard.home / MAIN).write_bytes(orchard.files[MAIN])
+    assert orchard("keep")[0] == 0
+    assert orchard(*words, ID[:4])[0] == 0
+    assert files_in(orchard.home) == orchard.files
+    assert orchard("trash")[1] == "The trash is empty.\n"
+
+
+def test_another_version_in_the_home_is_never_overwritten(orchard):
+    orchard("delete", ID[:4], "--yes")
+    (orchard.home / MAIN).parent.mkdir(parents=True, exist_ok=True)
+    (orchard.home / MAIN).write_bytes(orchard.files[MAIN] + conversation(turns=1))
+    assert orchard("keep")[0] == 0
+    before = (orchard.home / MAIN).read_bytes()
+    assert orchard("restore", ID[:4])[0] in (0, 1)
+    assert (orchard.home / MAIN).read_bytes() == before
+
+
 def test_the_trash_comes_before_an_older_copy(orchard):
     """Pruning leaves kept copies alone, and these may lack the latest records."""
     log = orchard.home / MAIN
