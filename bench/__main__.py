@@ -33,6 +33,7 @@ from . import (
     show_last,
     startup,
     statusline,
+    web,
     writers,
 )
 from .data import real_logs
@@ -64,6 +65,7 @@ BENCHMARKS = {
         adapters,
         mcp_server,
         paths,
+        web,
     )
 }
 

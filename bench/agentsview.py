@@ -58,7 +58,7 @@ class Agentsview:
         os.makedirs(place)
         self._sync, self._stop = [program, "sync"], [program, "daemon", "stop"]
         self._database = os.path.abspath(os.path.join(place, "data", "sessions.db"))
-        self._environ = {
+        self.environ = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": os.path.abspath(place),
             "CLAUDE_PROJECTS_DIR": os.path.abspath(os.path.join(home, "projects")),
@@ -81,19 +81,19 @@ class Agentsview:
     def build(self) -> Ran:
         """Make its database anew, without a server, and tell the memory too."""
         shutil.rmtree(os.path.dirname(self._database), ignore_errors=True)
-        return run_watched(self._sync, self._environ | {"AGENTSVIEW_NO_DAEMON": "1"})
+        return run_watched(self._sync, self.environ | {"AGENTSVIEW_NO_DAEMON": "1"})
 
     def sync_alone(self) -> float:
         """Sync without a server."""
-        return run(self._sync, self._environ | {"AGENTSVIEW_NO_DAEMON": "1"})
+        return run(self._sync, self.environ | {"AGENTSVIEW_NO_DAEMON": "1"})
 
     def sync_by_server(self) -> float:
         """Sync as it does unless told otherwise."""
-        return run(self._sync, self._environ)
+        return run(self._sync, self.environ)
 
     def stop(self) -> None:
         """Stop its server, if one runs."""
-        subprocess.run(self._stop, env=self._environ, check=False, capture_output=True)
+        subprocess.run(self._stop, env=self.environ, check=False, capture_output=True)
 
     def held(self) -> Held:
         """Count what it holds; a peer that read nothing proves nothing."""

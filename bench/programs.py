@@ -69,11 +69,11 @@ class _Watch:
 
     def _look(self) -> None:
         while not self._over.wait(_EVERY_SECONDS):
-            together = sum(_high_water_bytes(each) for each in _family(self._root))
+            together = sum(_high_water_bytes(each) for each in family(self._root))
             self._peak = max(self._peak, together)
 
 
-def _family(root: int) -> list[int]:
+def family(root: int) -> list[int]:
     """List *root* and its descendants."""
     found = [root]
     for pid in found:  # It grows while it is walked.

@@ -574,15 +574,16 @@ def _silent() -> Iterator[None]:
 
 
 def _web_page(home: Path) -> None:
-    """Draw the session's page as the web server does."""
+    """Draw the session's page as the web server does, and look for words in it."""
     from turnlog.api.store import Store
     from turnlog.formats import find_homes
     from turnlog.pricing.cost import configured_prices
     from turnlog.web.context import PageContext, Params
-    from turnlog.web.pages.session import session_pieces
+    from turnlog.web.pages.session.page import session_page
+    from turnlog.web.pages.session.view import view_of
 
-    desk = PageContext(Store(find_homes((home,)), home), configured_prices(home)[0])
-    sum(len(piece) for piece in session_pieces(SESSION, Params({"find": "kite"}, desk)))
+    context = PageContext(Store(find_homes((home,)), home), configured_prices(home)[0])
+    session_page(view_of(SESSION, Params({"find": "kite", "end": "1"}, context)))
 
 
 def _mcp(tool: str, **arguments: Any) -> Callable[[Path], None]:

@@ -86,7 +86,7 @@ class World(Home):
             self._write()
         self.run(["keep"])
         self._rewrite(RETRY, lambda lines: [each.replace(b'"The retry"', b'""') for each in lines])
-        for words in (["keep"], ["archive", "1235"], ["refresh"]):
+        for words in (["keep"], ["archive", "1235"], ["refresh"], ["cost"]):  # Prices are compiled.
             self.run(words)
         # What the examples call by a name that only this world can give.
         self.meant = {

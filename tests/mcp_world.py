@@ -150,9 +150,20 @@ def opened(directory, make=make_home):
         yield homes[0].path, ctx
 
 
+_servers = {}
+
+
+def server_of(ctx):
+    """Return the server for a context; to describe its tools takes longer than most calls."""
+    if id(ctx) not in _servers:
+        _servers.clear()
+        _servers[id(ctx)] = (ctx, make_server(ctx))  # A context that is held keeps its id.
+    return _servers[id(ctx)][1]
+
+
 async def called(ctx, calls):
     """Let the official client make some calls; give text and whether it is an error, of each."""
-    async with Client(make_server(ctx)) as client:
+    async with Client(server_of(ctx)) as client:
         given = []
         for name, arguments in calls:
             result = await client.call_tool(name, arguments)
@@ -188,7 +199,7 @@ def ask_on(ctx, name, noun, **arguments):
     """Ask on as long as there is more; give all rows."""
 
     async def walk():
-        async with Client(make_server(ctx)) as client:
+        async with Client(server_of(ctx)) as client:
             rows, cursor = [], None
             for _ in range(300):
                 more = {} if cursor is None else {"cursor": cursor}

@@ -5,6 +5,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,11 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 BANNED_NAMES = {"utils", "util", "helpers", "common", "misc", "manager", "base"}
 
 
+@cache
+def tree_of(module):
+    return ast.parse(module.read_text("utf-8"))
+
+
 def name_of(module):
     return str(module.relative_to(SOURCE.parent).with_suffix("")).replace("/", ".")
 
@@ -25,13 +31,13 @@ def name_of(module):
 def test_every_module_says_what_it_owns():
     for module in MODULES:
         assert module.stem not in BANNED_NAMES
-        assert ast.get_docstring(ast.parse(module.read_text("utf-8"))), f"{module}: no docstring"
+        assert ast.get_docstring(tree_of(module)), f"{module}: no docstring"
 
 
 def test_nothing_connects_to_the_network():
     clients = {"aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "urllib3"}
     for module in MODULES:
-        tree = ast.parse(module.read_text("utf-8"))
+        tree = tree_of(module)
         found = {
             name.partition(".")[0] if name != "urllib.request" else "requests"
             for node in ast.walk(tree)

@@ -18,7 +18,7 @@ import signal
 import socket
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -214,8 +214,11 @@ def most_connections() -> int:
 class _Announcing(uvicorn.Server):
     """A server that prints a message when it has started and knows if Ctrl-C ended it."""
 
-    def __init__(self, config: uvicorn.Config, words: str) -> None:
+    def __init__(
+        self, config: uvicorn.Config, words: str, on_exit: Callable[[], None] | None
+    ) -> None:
         super().__init__(config)
+        self._on_exit = on_exit
         self.is_interrupted = False
         self._is_short = False
         self._words = words
@@ -223,6 +226,8 @@ class _Announcing(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.is_interrupted |= sig == signal.SIGINT
         super().handle_exit(sig, frame)
+        if self._on_exit is not None:
+            self._on_exit()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(self._handle_exception)
@@ -241,8 +246,17 @@ class _Announcing(uvicorn.Server):
             sys.stderr.flush()
 
 
-def serve(app: ASGIApp, listener: socket.socket, words: str) -> None:
-    """Serve until stopped; print *words* to stderr once it has started."""
+def serve(
+    app: ASGIApp,
+    listener: socket.socket,
+    words: str,
+    *,
+    on_exit: Callable[[], None] | None = None,
+) -> None:
+    """Serve until stopped; print *words* to stderr once it has started.
+
+    *on_exit* is called on the signal to stop, to end answers that would go on forever.
+    """
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -253,7 +267,7 @@ def serve(app: ASGIApp, listener: socket.socket, words: str) -> None:
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_GOODBYE_SECONDS,
     )
-    server = _Announcing(config, words)
+    server = _Announcing(config, words, on_exit)
     anyio.run(server.serve, [listener])
     if server.is_interrupted:  # It shut down in order, but was interrupted.
         raise KeyboardInterrupt

@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from turnlog import build
 from turnlog.catalog.indexed_sessions import (
     PROJECT_SORTS,
+    RISING,
     SESSION_SORTS,
     TOP_TOOLS,
     list_indexed,
@@ -24,11 +26,14 @@ from turnlog.catalog.indexed_sessions import (
 )
 from turnlog.catalog.sessions import SessionRow, list_sessions
 from turnlog.catalog.tags import tags_by_session
+from turnlog.costs.lists import SessionCosts, costs_by
 from turnlog.costs.usage import scan_usage
 from turnlog.errors import UsageError
 from turnlog.formats import dated_log, find_homes
 from turnlog.index.connection import open_fresh
 from turnlog.index.database import index_path
+from turnlog.pricing.cost import Prices, load_prices
+from turnlog.pricing.overrides import overrides_from
 from turnlog.sessions.session import Session
 from turnlog.sessions.state import State
 from turnlog.sessions.writing.open import DatedWriter
@@ -40,6 +45,7 @@ CORPUS = Path(
         "TURNLOG_CORPUS", Path(__file__).parents[2].parent / "shared" / "corpus" / "claude"
     )
 )
+PRICES = load_prices()
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 HOSTILE = ("%", "_", "'", '"', "a'; DROP TABLE sessions; --", "[a-z]*", ".*", "\\", "x\0y", "ÜBER")
 COUNTERS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
@@ -317,6 +323,11 @@ FILTERS = [
     ({"has_damage": False}, lambda row: row.damages == 0),
     ({"has_subagents": True}, lambda row: row.subagents > 0),
     ({"has_subagents": False}, lambda row: row.subagents == 0),
+    ({"has_errors": False}, lambda row: row.errors == 0),
+    ({"project": ["/kites/tail", "/other"]},
+     lambda row: is_in(row.project, "/kites/tail") or is_in(row.project, "/other")),
+    ({"agent": "claude code"}, lambda row: row.agent == "Claude Code"),
+    ({"words": ["E", "he"]}, lambda row: "he" in (row.title or "").casefold()),
     ({"gone": False}, lambda row: row.keeping == "live"),
     ({"state": "active"}, lambda row: row.state == "active"),
     ({"state": "resumed"}, lambda row: row.state == "resumed"),
@@ -363,6 +374,99 @@ def test_no_filter_text_breaks_anything(index, rows, text):
         list_indexed(index, now=NOON, limit=1, **{name: text})
 
 
+def counted(rows, values):
+    """Count by hand how many rows have each value, the most frequent first."""
+    counts = Counter(value for row in rows for value in values(row))
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+
+
+@pytest.mark.parametrize("asked", [{}, {"project": "/kites"}, {"model": "opus"}, {"tag": "none"}])
+def test_facets_count_the_values_of_the_whole_list(index, asked):
+    whole = list_indexed(index, now=NOON, **asked).sessions
+    found = list_indexed(index, now=NOON, limit=1, facets=100, **asked)
+    facets = found.facets
+    assert found.total == facets.total == len(whole)
+    for name, values in (
+        ("agents", lambda row: [row.agent]),
+        ("models", lambda row: row.models),
+        ("branches", lambda row: row.branches),
+        ("tools", lambda row: row.tools),
+        ("tags", lambda row: row.tags),
+    ):
+        told = [(each.value, each.count) for each in getattr(facets, name)]
+        assert told == counted(whole, values), name
+    for each in facets.projects:
+        assert each.count == sum(is_in(row.project, each.value) for row in whole)
+    assert {each.value for each in facets.projects} == {row.project for row in whole} - {None}
+    for name in ("errors", "subagents", "damages"):
+        told = getattr(facets, name.replace("damages", "damaged"))
+        assert told == sum(getattr(row, name) > 0 for row in whole)
+    assert (facets.running, facets.pinned, facets.kept) == (0, 0, 0)
+    two = list_indexed(index, now=NOON, limit=1, facets=2, **asked).facets
+    assert two.tools == facets.tools[:2]
+
+
+def test_calls_that_failed_are_counted_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    asking = answer("m1", 5, tools=("Bash", "Read"))
+    failed = {"type": "tool_result", "tool_use_id": "m1-0", "content": "no", "is_error": True}
+    fine = failed | {"tool_use_id": "m1-1", "is_error": False}
+    path = write(tmp_path / "a", 1, user("Try"), asking, user([failed, fine], 6))
+    with open_fresh(find_homes((tmp_path / "a",))) as opened:
+        (row,) = list_indexed(opened, has_errors=True).sessions
+        assert (row.errors, list(row.tools)) == (1, ["Bash", "Read"])
+    with path.open("a") as log:  # The same call, written again, and another one.
+        for record in (asking, user([failed], 7, uuid="u9"), answer("m2", 8, tools=["Edit"])):
+            log.write(json.dumps(record) + "\n")
+        log.write(json.dumps(user([failed | {"tool_use_id": "m2-0"}], 9)) + "\n")
+    with open_fresh(find_homes((tmp_path / "a",))) as opened:
+        found = list_indexed(opened, tool="edit", facets=9)
+        assert [row.errors for row in found.sessions] == [2]
+        assert [each.value for each in found.facets.tools] == ["Bash", "Edit", "Read"]
+
+
+def test_costs_in_sql_are_those_of_the_ledger(index, rows):
+    own, _ = overrides_from(
+        {
+            "claude-opus-4-5": {"input": 1, "output": 2, "since": "2026-03-04"},
+            "model-%": {"like": "claude-haiku-4-5"},
+        }
+    )
+    for prices in (PRICES, Prices(PRICES.table, own)):
+        costs = SessionCosts(index, prices)
+        ledger = costs_by("session", index, prices)
+        assert costs.of(row.id for row in rows) == {
+            row.id: ledger[row.id] for row in rows if row.id in ledger
+        }
+        assert costs.picodollars() == {
+            each: Decimal(cost) * 10**12 for each, cost in ledger.items() if Decimal(cost)
+        }
+    least = sorted(Decimal(cost) for cost in ledger.values())[-3]
+    found = list_indexed(index, now=NOON, cost_at_least=least, costs=costs, sidechains=True)
+    assert {row.id for row in found.sessions} == {
+        each for each, cost in ledger.items() if Decimal(cost) >= least
+    }
+
+
+def test_copied_responses_are_explained(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
+    said = [user("Begin", 0), answer("m1", 1), answer("m2", 2)]
+    own = {"sessionId": session_id(1)}
+    write(tmp_path / "a", 1, *(each | own for each in said))
+    fork = {"sessionId": session_id(2)}
+    write(tmp_path / "a", 2, *(each | fork for each in said), answer("m3", 3, **fork))
+    write(tmp_path / "b", 1, *(each | own for each in said))
+    with open_fresh(find_homes((tmp_path / "a", tmp_path / "b"))) as opened:
+        rows = list_indexed(opened).sessions
+    found = {(row.id, Path(row.home).name): (row.messages, row.copied) for row in rows}
+    assert found == {
+        (session_id(1), "a"): (2, 0),
+        (session_id(1), "b"): (0, 2),
+        (session_id(2), "a"): (1, 2),
+    }
+    assert all(row.copied_from == [session_id(1)] for row in rows if row.copied)
+
+
 def test_the_tags_of_a_session_are_those_of_its_copies(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNLOG_HOME", str(tmp_path / "own"))
     for name, tag in (("a", "red, green"), ("b", "green,,blue ")):
@@ -376,10 +480,14 @@ KEYS = {
     "active": lambda row: row.last_active_at,
     "started": lambda row: row.started_at,
     "title": lambda row: None if row.title is None else row.title.casefold(),
+    "project": lambda row: (
+        None if row.project is None else (row.project.rpartition("/")[2].casefold(), row.project)
+    ),
     "records": lambda row: row.records,
+    "errors": lambda row: row.errors,
     "prompts": lambda row: row.prompts,
     "tokens": lambda row: row.tokens,
-    "cost": lambda row: float(row.cost_usd or 0),
+    "cost": lambda row: Decimal(row.cost_usd or 0),
     "subagents": lambda row: row.subagents,
     "duration": lambda row: None if row.started_at is None else row.last_active_at - row.started_at,
     "size": lambda row: row.size_bytes,
@@ -395,9 +503,11 @@ def sorted_by(rows, key, *, is_rising):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("sort", SESSION_SORTS)
-def test_a_sort_sorts(index, rows, sort, reverse):
-    found = list_indexed(index, now=NOON, sort=sort, reverse=reverse).sessions
-    is_rising = reverse != (sort == "title")
+def test_a_sort_sorts(index, sort, reverse):
+    costs = SessionCosts(index, PRICES)
+    found = list_indexed(index, now=NOON, sort=sort, reverse=reverse, costs=costs).sessions
+    rows = list_indexed(index, now=NOON, costs=costs).sessions
+    is_rising = reverse != (sort in RISING)
     assert [KEYS[sort](row) for row in found] == [
         KEYS[sort](row) for row in sorted_by(rows, KEYS[sort], is_rising=is_rising)
     ]
@@ -579,7 +689,7 @@ PROJECT_KEYS = {
     "prompts": lambda row: row.prompts,
     "messages": lambda row: row.messages,
     "tokens": lambda row: row.tokens,
-    "cost": lambda row: float(row.cost_usd or 0),
+    "cost": lambda row: Decimal(row.cost_usd or 0),
     "subagents": lambda row: row.subagents,
     "size": lambda row: row.size_bytes,
 }

@@ -44,7 +44,12 @@ def damaged_log(home):
 @pytest.fixture
 def turnlog(tmp_path):
     """Run the real command; give its exit code, stdout and stderr."""
-    return partial(_run, forked.run, tmp_path)
+    return command_in(tmp_path)
+
+
+def command_in(place):
+    """Return a way to run the real command in a directory."""
+    return partial(_run, forked.run, place)
 
 
 @pytest.fixture

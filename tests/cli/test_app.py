@@ -37,6 +37,20 @@ HEAVY = (
 )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def prices_compiled(tmp_path_factory):
+    """An environment in which the command has compiled the prices once."""
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path_factory.mktemp("compiled")),
+        "CLAUDE_CONFIG_DIR": str(SAMPLES),
+        "PYTHONUTF8": "1",
+    }
+    command = [sys.executable, "-c", "from turnlog.cli import main; main()", "cost"]
+    subprocess.run(command, check=True, env=environ, capture_output=True)
+    return environ
+
+
 @pytest.mark.parametrize(
     ("words", "needed"),
     [
@@ -59,7 +73,7 @@ HEAVY = (
         ("export latest --format jsonl", set()),
     ],
 )
-def test_nothing_heavy_is_imported_before_it_is_needed(words, needed, tmp_path):
+def test_nothing_heavy_is_imported_before_it_is_needed(words, needed, prices_compiled):
     code = (
         f"import os, sys; sys.argv = ['turnlog', *{words.split()!r}]\n"
         "leave, os._exit = os._exit, sys.exit\n"
@@ -67,16 +81,12 @@ def test_nothing_heavy_is_imported_before_it_is_needed(words, needed, tmp_path):
         "try: main()\nexcept SystemExit: pass\n"
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     )
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "CLAUDE_CONFIG_DIR": str(SAMPLES),
-        "PYTHONUTF8": "1",
-    }
-    command = [sys.executable, "-c", "from turnlog.cli import main; main()", "cost"]
-    subprocess.run(command, check=True, env=environ, capture_output=True)  # It compiles the prices.
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=prices_compiled,
     )
     assert set(ast.literal_eval(done.stderr.splitlines()[-1])) <= needed
 

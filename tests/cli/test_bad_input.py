@@ -15,6 +15,7 @@ import pytest
 from cli.screens import Home
 from cli.test_grammar import ALL, options
 from cli.test_snapshots import ALONE, BEFORE, CHANGING, SHOWN
+from sampling import sampled
 from turnlog.cli.app import COMMANDS
 
 # Each command as it is asked most, with a session where it takes one.
@@ -112,7 +113,7 @@ def test_a_home_that_may_not_be_read(name, locked):
         assert is_told(code, err), (code, out, err)
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", sampled(ASKED, 3))
 def test_a_terminal_of_twenty_columns(name, home, tmp_path):
     for number, words in enumerate(SHOWN[name]):
         codes = []

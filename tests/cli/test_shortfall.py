@@ -42,9 +42,14 @@ INJURIES = {
 }
 
 
-@pytest.fixture(params=[(how, again) for how in INJURIES for again in (False, True)], ids=str)
-def injured(orchard, request):
-    how, is_kept_again = request.param
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)])
+def is_kept_again(request):
+    return request.param
+
+
+@pytest.fixture(params=INJURIES)
+def injured(orchard, request, is_kept_again):
+    how = request.param
     orchard.injure(INJURIES[how](orchard.whole))
     if is_kept_again:
         assert orchard("keep")[0] == 0

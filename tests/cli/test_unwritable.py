@@ -91,7 +91,7 @@ def told(out):
     return found
 
 
-@pytest.mark.parametrize("name", ASKING)
+@pytest.mark.parametrize("name", sampled(ASKING, 3))
 def test_who_needs_an_index_gets_one_for_this_run(run, tmp_path, name):
     (tmp_path / "file").write_text("")
     wanted = run(*ASKING[name], sealed=False)

@@ -84,13 +84,13 @@ class Inspection(HTMLParser):
 ALLOWED_TAGS = set(
     "html head meta title style body header h1 h2 h3 h4 h5 h6 dl div dt dd p main section a span "  # noqa: SIM905
     "details summary b i code pre ins del em strong s ul ol li blockquote table thead tbody tr th "
-    "td hr br img nav input button output label script".split()
+    "td hr br img nav input button output label script mark".split()
 )
 ALLOWED_ATTRIBUTES = set(
     "charset http-equiv content name lang class id href rel src alt loading type placeholder "  # noqa: SIM905
-    "aria-label title role hidden checked start".split()
+    "aria-label title role hidden checked start tabindex data-n".split()
 )
-ADDRESS = re.compile(r"#t\d+|https?://\S+|mailto:\S+")
+ADDRESS = re.compile(r"#t\d+|#[tr][0-9a-f]{12}(?:-[a-z]\d+)?|https?://\S+|mailto:\S+")
 IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 
 

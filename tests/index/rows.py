@@ -31,7 +31,12 @@ _USAGE_OF_LOGS = (
 _SESSIONS = (
     "session, home, layout, sessions.path, size_bytes, projects.path, title, tag, started_at,"
     " last_active_at, records, prompts, subagents, damages, git_branch, version, models, life,"
-    " is_sidechain, gone_at IS NOT NULL"
+    " is_sidechain, errors,"
+    + "".join(
+        f" (SELECT names FROM name_sets WHERE id = {each}_set),"
+        for each in ("model", "branch", "tool")
+    )
+    + " gone_at IS NOT NULL"
 )
 _MESSAGES = (
     "message_id, request_id, part, s.name, subagent, is_sidechain, at, m.name, speeds.name,"

@@ -213,7 +213,7 @@ ON_SESSIONS = [archive_and_remove, compact_session]
 
 @pytest.mark.parametrize("remove", REMOVERS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("hide", HIDINGS, ids=lambda each: each.__name__)
-@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("is_kept", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_nothing_is_removed_from_a_home_that_cannot_be_read_whole(
     home, own, monkeypatch, *, hide, remove, is_kept
 ):

@@ -189,7 +189,7 @@ async def asked_everything(ctx, check, names=NAMES, calls=calls_of):
     return counts
 
 
-@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_answer_is_framed_bounded_and_clean(ctx, name, stride):
     def check(tool, arguments, text, *, is_error):

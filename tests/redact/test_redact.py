@@ -508,7 +508,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.parametrize("piece", sampled(HOSTILE, 3))
 @pytest.mark.parametrize(
     "before",
     sampled(["", "api_key=", 'secret: "', "Bearer ", "-----BEGIN PRIVATE KEY-----", "://u:"], 3),

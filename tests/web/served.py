@@ -33,7 +33,7 @@ class Served:
             connection.putheader(name, value)
         connection.endheaders()
         found = connection.getresponse()
-        text = found.read().decode()
+        text = found.read().decode(errors="replace")
         told = {name.lower(): value for name, value in found.getheaders()}
         connection.close()
         return Answer(found.status, told, text)

@@ -96,7 +96,7 @@ def test_a_page_of_another_origin_may_not_ask(server, origin):
     assert server.ask("/", Origin=server.address).status == 200
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
 def test_nothing_can_be_changed(server, method):
     assert server.ask("/", method=method).status == 405
 
@@ -105,7 +105,7 @@ def test_every_answer_is_private_and_not_to_be_framed(server):
     for path in ("/", "/search?q=apples", "/nowhere", "/session/latest", "/favicon.ico"):
         headers = server.ask(path).headers
         assert headers["cache-control"] == "no-store"
-        assert headers["content-security-policy"] == "frame-ancestors 'none'"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert headers["referrer-policy"] == "no-referrer"
         assert headers["x-content-type-options"] == "nosniff"
         assert "server" not in headers

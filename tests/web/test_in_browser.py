@@ -1,5 +1,7 @@
 """The pages in a real browser: from the address that is shown to the words that were sought."""
 
+import re
+
 import pytest
 
 from export import hostile
@@ -8,6 +10,7 @@ from export.pages import ID
 from mcp_contexts import ONE, Log, make_home
 from web.served import served
 
+expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = needs_browser
 
 
@@ -50,16 +53,12 @@ def test_from_the_search_to_the_words(page, server):
     assert page.url == f"{server.address}/"
     page.fill("#top input", '"No pears"')
     page.press("#top input", "Enter")
-    page.click(f"ol.hits a[href*='{ONE}']")
+    page.click(f"#results a[href*='{ONE}']")
     page.wait_for_url("**/session/**")
-    for _ in range(50):
-        if " of " in (told := page.evaluate("document.getElementById('told').value")):
-            break
-        page.wait_for_timeout(100)
-    assert " of " in told
-    assert page.evaluate(
-        "(() => { const place = [...CSS.highlights.get('now')][0].getBoundingClientRect();"
-        " return place.top >= 0 && place.bottom <= innerHeight; })()"
+    expect(page.locator("#told")).to_have_text(re.compile(r"^\d+ of \d+$"))
+    page.wait_for_function(
+        "() => { const place = [...CSS.highlights.get('now')][0]?.getBoundingClientRect();"
+        " return place && place.top >= 0 && place.bottom <= innerHeight; }"
     )
     page.click("#top a.name")
     assert page.url == f"{server.address}/"
@@ -75,15 +74,39 @@ def test_a_link_elsewhere_leads_in(chromium, server, tmp_path):
     assert "sessions" in page.inner_text("h1")
 
 
-def test_forms_ask_anew(page, server):
-    page.goto(f"{server.address}/costs")
-    page.select_option("select[name=by]", "project")
-    page.select_option("select[name=since]", "all")
-    page.click("form.asked button")
-    assert "by=project" in page.url
-    page.click("td a >> nth=0")
-    assert "project=" in page.url
-    assert page.locator("td.title").count() > 0
+def test_costs_are_narrowed_by_marks_and_while_one_types(page, server):
+    page.goto(f"{server.address}/costs?since=all&by=model")
+    page.evaluate("window.same = true")
+    mark = page.locator("svg.bars a:has(.series-0)").first
+    figure = mark.locator("title").text_content().rpartition(": ")[2]
+    mark.click()
+    page.wait_for_url("**model=**")
+    assert page.inner_text("h1") == figure
+    assert page.input_value("select[name=model]") != ""
+    page.fill("input[name=project]", "nowhere")
+    page.wait_for_selector("#project-wrong")
+    assert page.input_value("input[name=project]") == "nowhere"
+    page.fill("input[name=project]", "orchard")
+    page.wait_for_selector("svg.bars")
+    assert "project=orchard" in page.url
+    assert page.evaluate("window.same")  # It was never reloaded.
+
+
+def test_costs_are_narrowed_without_scripts(chromium, server):
+    page = chromium.new_context(java_script_enabled=False).new_page()
+    page.goto(f"{server.address}/?token={server.token}")
+    page.wait_for_url(f"{server.address}/")
+    page.goto(f"{server.address}/costs?since=all")
+    cell = page.locator("svg.treemap.on-wide a").first
+    figure = cell.locator("title").text_content().rpartition(": ")[2]
+    cell.click(position={"x": 20, "y": 8})
+    page.wait_for_url("**project=**")
+    assert page.inner_text("h1") == figure
+    page.select_option("select[name=subagent]", "main")
+    page.click("form.strip button")
+    page.wait_for_url("**subagent=main**")
+    page.click("#responses ~ .scroll td a >> nth=0")
+    page.wait_for_url("**/session/**record=**")
 
 
 def test_a_hostile_log_runs_nothing_on_any_page(page, server):
@@ -104,3 +127,20 @@ def test_no_page_is_wider_than_the_screen(chromium, server, width):
                  f"/session/{ONE}", "/search", "/nowhere"):  # fmt: skip
         page.goto(server.address + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(320, "dark"), (390, "light"), (1440, "dark")])
+def test_reports_fit_the_screen(chromium, server, width, scheme):
+    view = {"width": width, "height": 800}
+    page = chromium.new_context(viewport=view, color_scheme=scheme).new_page()
+    page.goto(f"{server.address}/?token={server.token}")
+    for path in ("/costs?since=all", "/costs?since=1y&time=day&by=tool", "/costs?since=no",
+                 "/costs?since=all&show=responses", "/insights?since=all",
+                 "/insights?since=all&figure=tools", "/insights?project=nowhere"):  # fmt: skip
+        page.goto(server.address + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        sizes = page.evaluate(
+            "[...document.querySelectorAll('.linked-chart text')].filter(t => t.checkVisibility())"
+            ".map(t => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().d)"
+        )
+        assert min(sizes, default=12) >= 9, path  # Pixels of letters as they are drawn.

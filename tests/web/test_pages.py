@@ -58,25 +58,86 @@ def words_of(page):
     return unescape(re.sub(r"<[^>]*>", " ", body))
 
 
+def ids_on(page):
+    """Return the sessions that a page lists, in order."""
+    return re.findall(r'id="row-([^"]+)"', page)
+
+
 def test_the_list_has_the_sessions_that_the_command_lists(server, asked):
     page = server.ask("/").text
     listed = asked("sessions", "--limit", "0")["sessions"]
-    assert re.findall(r'href="/session/([^"?]+)"', page) == [row["id"] for row in listed]
+    assert ids_on(page) == [row["id"] for row in listed]
     assert f"{len(listed)} sessions" in words_of(page)
 
 
-def test_the_list_is_narrowed_by_project_title_and_time(server):
+def test_the_list_is_narrowed_by_project_words_and_time(server):
     def found(path):
-        return set(re.findall(r'href="/session/([^"?]+)"', server.ask(path).text))
+        return set(ids_on(server.ask(path).text))
 
     assert found(f"/?project={PRESS}") == {TWO}
-    assert ONE in found("/?title=APPLES")
-    assert found("/?title=no+such+title") == set()
+    assert ONE in found("/?words=APPLES")
+    assert found("/?words=no+such+title") == set()
     assert found("/?since=today") == set()
-    assert "No session is like that" in server.ask("/?since=today").text
+    assert "No session matches all of these filters" in server.ask("/?since=today").text
+    assert ONE in found("/?cost=0&agent=claude+code")
+    assert found("/?cost=99999") == set()
 
 
-@pytest.mark.parametrize("unit", ["day", "project", "model", "session", "tool"])
+def test_facets_lead_to_as_many_sessions_as_they_say(server, asked):
+    page = server.ask("/").text
+    facets = re.findall(
+        r'<li><a href="(/\?(\w+)=[^"]*)"[^>]*>[^<]*</a><small>([\d,]+)</small>', page
+    )
+    assert {name for _, name, _ in facets} >= {"project", "model", "tool"}
+    for link, _, number in facets:
+        assert len(ids_on(server.ask(unescape(link)).text)) == int(number), link
+
+
+@pytest.mark.parametrize("sort", ["title", "project", "cost", "tokens", "duration", "errors"])
+def test_a_column_sorts_both_ways(server, asked, sort):
+    head = r'aria-sort="(\w+)"><a href="([^"]*)"[^>]*>'
+    for reverse in ((), ("--reverse",)):
+        page = server.ask(f"/?sort={sort}" + ("&reverse=1" if reverse else "")).text
+        listed = asked("sessions", "--sort", sort, *reverse, "--limit", "0")["sessions"]
+        assert ids_on(page) == [row["id"] for row in listed]
+        way, link = re.search(head, page).groups()
+        assert way == (
+            "ascending" if (sort in {"title", "project"}) != bool(reverse) else "descending"
+        )
+        assert ("reverse=1" in link) != bool(reverse)
+
+
+def test_a_filter_that_cannot_be_understood_keeps_the_form(server):
+    answer = server.ask("/?since=whenever&words=apples&cost=much&project=nowhere")
+    assert answer.status == 200
+    assert 'value="whenever"' in answer.text
+    assert 'value="apples"' in answer.text
+    problems = re.findall(r'class="problem" id="problem-(\w+)">([^<]*)<', answer.text)
+    assert {name: unescape(words).partition(":")[0] for name, words in problems} == {
+        "since": "invalid date or duration",
+        "cost": "invalid amount",
+        "project": "no project is called 'nowhere'",
+    }
+    assert str(ids_on(answer.text)) == "[]"  # Not those of a directory of the server.
+    page = server.ask("/search?q=since:someday").text
+    assert 'value="since:someday"' in page
+    assert "someday" in words_of(page)
+
+
+def test_a_name_that_two_projects_have_matches_both(tmp_path):
+    for number, place in enumerate(("/home/ada/entire-graph", "/work/entire-graph", "/work/graph")):
+        session = f"{number:08x}-bbbb-4bbb-8bbb-{number:012x}"
+        Log(tmp_path / "home", session, place, hostile="").prompt(f"Plum {number}").save()
+    with served(tmp_path) as server:
+        page = server.ask("/?project=entire-graph").text
+        assert len(ids_on(page)) == 2
+        assert "ada/entire-graph" in words_of(page)
+        assert len(ids_on(server.ask("/?project=/work").text)) == 2
+        found = server.ask("/search?q=plum&project=entire-graph").text
+        assert "2 hits in 2 sessions" in words_of(found)
+
+
+@pytest.mark.parametrize("unit", ["project", "model", "session", "tool"])
 def test_costs_are_those_of_the_command(server, asked, unit):
     words = words_of(server.ask(f"/costs?by={unit}&since=all").text)
     found = asked("cost", "--by", unit, "--since", "2000")
@@ -90,10 +151,9 @@ def test_costs_are_those_of_the_command(server, asked, unit):
 def test_a_search_finds_what_the_command_finds_and_marks_it(server, asked):
     page = server.ask("/search?q=seven+apples").text
     hits = asked("search", "seven", "apples")["hits"]
-    assert page.count("<li") == len(hits) > 0
-    assert re.findall(r'href="/session/([^"?]+)\?', page) == [
-        hit["session"] for hit in hits if hit["session"]
-    ]
+    assert page.count('class="snippet"') == len(hits) > 0
+    places = re.findall(r'<p class="facts"><a href="/session/([^"?]+)\?record=([^&"]+)', page)
+    assert places == [(hit["session"], hit["uuid"]) for hit in hits if hit["session"]]
     assert "<mark>seven</mark> <mark>apples</mark>" in page
     assert "#here" in page
 
@@ -114,23 +174,54 @@ def test_a_hit_leads_to_its_words(server):
     address = unescape(re.search(rf'href="(/session/{ONE}[^"]*)"', page)[1])
     shown = server.ask(address.partition("#")[0]).text
     assert 'value="No' in shown
-    before, after = shown.split('<span id="here"></span>')
-    assert "No pears" not in words_of(before)
-    assert "No pears" in words_of(after)
+    _before, after = shown.split('<span id="here"></span>')
+    assert words_of(after).strip().startswith("No pears")
+
+
+def test_search_facets_count_what_they_lead_to(server):
+    page = server.ask("/search?q=apples&results=1").text
+    facets = re.findall(r'<li><a href="([^"]*)"[^>]*>[^<]*</a><small>([\d,]+)</small>', page)
+    assert len(facets) > 5
+    for link, number in facets:
+        found = words_of(server.ask(unescape(link)).text)
+        assert int(re.search(r"([\d,]+) hits? in", found)[1]) == int(number), link
+
+
+def test_further_hits_of_a_session_are_loaded(tmp_path):
+    log = Log(tmp_path / "home", ONE, "/home/ada/many", hostile="")
+    for number in range(9):
+        log.prompt(f"The medlar of row {number}")
+    log.save()
+    with served(tmp_path) as server:
+        page = server.ask("/search?q=medlar").text
+        assert page.count('class="snippet"') == 3
+        assert "6 more in this session" in page
+        more = server.ask(unescape(re.search(r'data-src="([^"]*)"', page)[1])).text
+        assert more.count('class="snippet"') == 6
+        assert "<html" not in more
+        texts = set(re.findall(r"row (\d)", words_of(page + more)))
+        assert texts == set("012345678")
 
 
 def test_pages_lead_to_the_next(place, tmp_path):
-    for number in range(53):
+    for number in range(103):
         session = f"{number:08x}-bbbb-4bbb-8bbb-{number:012x}"
         Log(tmp_path / "home", session, "/home/ada/many", hostile="").prompt(f"Say {number}").save()
     with served(tmp_path) as server:
         first = server.ask("/").text
         link = unescape(re.search(r'<a href="([^"]+)" rel="next">', first)[1])
         second = server.ask(link).text
-        ids = [re.findall(r'href="/session/([^"?]+)"', page) for page in (first, second)]
-        assert [len(ids[0]), len(ids[1]), len({*ids[0], *ids[1]})] == [50, 3, 53]
+        ids = [ids_on(page) for page in (first, second)]
+        assert [len(ids[0]), len(ids[1]), len({*ids[0], *ids[1]})] == [100, 3, 103]
         assert 'rel="prev"' in second
         assert 'rel="next"' not in second
+        rows = server.ask(unescape(re.search(r'data-src="([^"]*)"', first)[1])).text
+        assert ids_on(rows) == ids[1]
+        assert rows.startswith("<tr")
+        beyond = server.ask("/?offset=9999").text
+        assert "There are only 103 sessions" in words_of(beyond)
+        last = unescape(re.search(r'href="([^"]*)" rel="last"', beyond)[1])
+        assert ids_on(server.ask(last).text) == ids[1]
 
 
 def test_a_report_of_a_time_in_which_nothing_happened(server):
@@ -153,7 +244,6 @@ def test_insights_are_those_of_the_command(server, asked):
         ("/session/../../etc/passwd", 404, ""),
         ("/session/%2e%2e%2fetc", 404, ""),
         (f"/session/{ONE}/export.exe", 404, "md, html, json"),
-        ("/?since=whenever", 400, "whenever"),
         ("/?sort=colour", 400, "colour"),
         ("/?offset=-1", 400, "Invalid offset"),
         (
@@ -162,7 +252,7 @@ def test_insights_are_those_of_the_command(server, asked):
             "Invalid offset",
         ),
         ("/costs?by=%3Cscript%3E", 400, "<script>"),
-        ("/insights?since=never", 400, "never"),
+        ("/insights?since=never", 200, "invalid date or duration: 'never'"),
         (f"/session/{ONE}?thread=none", 400, "none"),
     ],
 )
@@ -195,6 +285,8 @@ def test_masked_no_page_tells_a_secret(place):
     paths = (
         "/", "/now", "/search?q=apples", "/search?q=apples&results=1&newest=1",
         "/insights?since=all",
+        *(f"/insights?since=all&figure={figure}" for figure in ("prompts", "turns", "edits")),
+        "/costs.csv?since=all&by=branch", "/costs.csv?since=all&show=responses",
         *(f"/costs?since=all&by={unit}" for unit in ("session", "project", "branch", "tool")),
         f"/session/{ONE}", f"/session/{ONE}?thread=all", f"/session/{TWO}",
     )  # fmt: skip
@@ -216,9 +308,13 @@ def test_what_acts_is_shown_and_does_not_act(server, path):
     assert not set(ACTING) & set(text)
     seen = Elements()
     seen.feed(text)
-    assert [tag for tag, _ in seen.found].count("script") <= 1
     for tag, given in seen.found:
-        assert tag not in {"iframe", "object", "embed", "base", "link"}
+        assert tag not in {"iframe", "object", "embed", "base", "style"}
+        if tag == "script":
+            assert given["src"].startswith("/static/")
+        if tag == "link":
+            assert given["rel"] == "stylesheet"
+            assert given["href"].startswith("/static/")
         assert not [name for name in given if name.startswith("on") or name in {"style", "srcdoc"}]
         for name in {"href", "src", "action"} & given.keys():
             assert re.match(r"#|/(?!/)|https?:|mailto:|data:image/", given[name])

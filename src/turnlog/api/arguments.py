@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from turnlog.catalog.names import no_such_model, short_model, shown_name
+from turnlog.catalog.names import no_such_model, projects_named, short_model, shown_name
 from turnlog.catalog.period import Period, check_period
 from turnlog.errors import AmbiguousSession, NotFound, TurnlogError, UsageError
 from turnlog.formats import Home, LogFile, find_everywhere, key_of
@@ -40,6 +40,7 @@ __all__ = [
     "configured_prices",
     "line_cap",
     "no_such_model",
+    "projects_named",
     "redaction_rules",
     "resolve_instant",
     "resolve_project",

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from turnlog.api.arguments import (
     When,
@@ -25,8 +25,21 @@ from turnlog.api.arguments import (
 )
 from turnlog.catalog.period import Period
 from turnlog.config import load_config
-from turnlog.costs.blocks import BlockLedger, BlockRow, responses_about
+from turnlog.costs.blocks import BlockLedger, BlockRow, active_block, responses_about
 from turnlog.costs.blocks import blocks as _blocks
+from turnlog.costs.breakdown import (
+    EMPTY,
+    MAIN,
+    NAMELESS,
+    SUBAGENTS,
+    CostBreakdown,
+    TimeStep,
+    TimeUnit,
+    UsageNames,
+    breakdown,
+    filter_by_name,
+    usage_names,
+)
 from turnlog.costs.budgets import BudgetReport, BudgetRow, Budgets, budget_report, budgets_from
 from turnlog.costs.comparison import (
     ComparedRow,
@@ -52,6 +65,7 @@ from turnlog.costs.ledger import (
     Ledger,
     LedgerRow,
     Question,
+    RowFilter,
     SkippedDocument,
     Unit,
     add_trends,
@@ -72,6 +86,10 @@ from turnlog.storage.logger import warn_of_settings
 R = TypeVar("R", Ledger, CostComparison, Explanation, BlockLedger)
 
 __all__ = [
+    "EMPTY",
+    "MAIN",
+    "NAMELESS",
+    "SUBAGENTS",
     "TRACED",
     "UNITS",
     "UNIT_NAMES",
@@ -82,6 +100,7 @@ __all__ = [
     "Budgets",
     "Charge",
     "ComparedRow",
+    "CostBreakdown",
     "CostComparison",
     "Explanation",
     "Figures",
@@ -89,17 +108,23 @@ __all__ = [
     "Ledger",
     "LedgerRow",
     "Mode",
+    "Pace",
     "Period",
     "PriceCharges",
     "Prices",
     "Question",
     "ResponseRow",
+    "RowFilter",
     "SkippedDocument",
     "Span",
+    "TimeStep",
+    "TimeUnit",
     "Unit",
     "UsageChange",
+    "UsageNames",
     "UsageSource",
     "blocks",
+    "breakdown",
     "budget_report",
     "budgets_from",
     "compare_costs",
@@ -111,12 +136,15 @@ __all__ = [
     "counted_elsewhere",
     "cut_rows",
     "explain_cost",
+    "filter_by_name",
     "ledger",
     "older_usage",
     "open_source",
+    "pace",
     "report",
     "rows_as_lists",
     "units_named",
+    "usage_names",
     "week_starts_from",
 ]
 
@@ -190,6 +218,22 @@ def configured_budgets(homes: tuple[Home, ...], question: Question) -> BudgetRep
     warn_of_settings(problems)
     with open_source(homes, prices) as source:
         return budget_report(budgets, source, prices, question, now=datetime.now(UTC))
+
+
+class Pace(Struct, kw_only=True):
+    """How fast money is spent now."""
+
+    block: BlockRow | None
+    """The active five-hour block."""
+    budgets: list[BudgetRow]
+
+
+def pace(source: UsageSource, prices: Prices, asked: Question, *, now: datetime) -> Pace:
+    """Return the active block, and how much of every budget in config.toml is spent."""
+    budgets, problems = budgets_from(load_config(turnlog_home()).budgets)
+    warn_of_settings(problems)
+    spent = budget_report(budgets, source, prices, asked, now=now)
+    return Pace(block=active_block(source, prices, now=now)[0], budgets=spent.budgets)
 
 
 def cost(

@@ -27,6 +27,7 @@ from turnlog.records.record import (
     Spoken,
     ThinkingBlock,
 )
+from turnlog.sessions.watcher import changes as file_changes
 from turnlog.sessions.watcher import check_poll
 from turnlog.storage.reader import Placed, read_log
 from turnlog.storage.tail import LogFollower, Restart, read_last
@@ -46,6 +47,7 @@ __all__ = [
     "Restart",
     "WatchedRow",
     "check_poll",
+    "file_changes",
     "is_noise",
     "live_sessions",
     "read_last",

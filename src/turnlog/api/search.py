@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from turnlog.search.facets import SearchFacets
 from turnlog.search.hits import Hit, make_snippet
 from turnlog.search.language import (
     FieldFilter,
@@ -33,6 +34,7 @@ __all__ = [
     "Node",
     "Not",
     "SearchDocument",
+    "SearchFacets",
     "SearchQuery",
     "filters_of",
     "has_words",

@@ -136,11 +136,11 @@ class Store(Closing):
 
         *title* and *model* are parts of a name, *branch*, *tool* and *tag* whole names. A period
         matches sessions that overlap it. *archived* and *gone* list only such sessions if true,
-        all if None. The last active one comes first; or *sort* by started, title, records,
-        prompts, tokens, cost, subagents, duration or size.
+        all if None. The last active one comes first; or *sort* by started, title, project,
+        records, prompts, tokens, cost, subagents, errors, duration or size.
         """
         from turnlog.api.arguments import configured_prices
-        from turnlog.api.sessions.lists import costs_by, list_indexed
+        from turnlog.api.sessions.lists import SessionCosts, list_indexed
 
         within = resolve_scope(self.homes, since, until, project)
         with self.index() as index:
@@ -163,7 +163,7 @@ class Store(Closing):
                 reverse=reverse,
                 limit=limit or None,
                 offset=offset,
-                costs=costs_by("session", index, configured_prices()),
+                costs=SessionCosts(index, configured_prices()),
             ).sessions
 
     def session(self, text: str) -> KeptSession:

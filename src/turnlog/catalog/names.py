@@ -15,7 +15,7 @@ from itertools import product
 from typing import Final, TypeVar
 
 from turnlog.errors import UsageError
-from turnlog.formats.projects import last_part
+from turnlog.formats.projects import expand_path, is_windows_path, is_within, last_part
 from turnlog.records.dates import TIMES
 from turnlog.text import inert
 
@@ -123,6 +123,26 @@ def resolve_row(
     )
 
 
+def projects_named(typed: str, projects: Sequence[str]) -> list[str]:
+    """Return the directories that *typed* names: a path that *projects* are in, or names of some.
+
+    Raises UsageError if there is none; a path is never looked up on this machine.
+    """
+    path = os.path.expanduser(typed)
+    path = path.rstrip("/") or path
+    if any(is_within(each, path) for each in projects):
+        return [path]
+    for wanted, fold in ((typed, str), (typed.casefold(), str.casefold)):
+        found = [each for each in projects if fold(last_part(each)) == wanted]
+        if found:
+            return found
+    near = nearest(typed, {each: name_variants("project", each) for each in projects})[:_NEAR]
+    raise UsageError(
+        f"no project is called {typed!r}",
+        hint=f"did you mean {' or '.join(map(repr, near))}?" if near else "use one of the list",
+    )
+
+
 def nearest(typed: str, ways: Mapping[Row, Sequence[str]]) -> list[Row]:
     """Return the rows that have a name like what was typed, the most alike first."""
     from difflib import SequenceMatcher  # noqa: PLC0415 - Only for what was mistyped.
@@ -196,3 +216,33 @@ def _no_such(unit: str, typed: str, names: Iterable[str]) -> str:
     near = nearest(typed, {name: name_variants(unit, name) for name in names})[:_TOLD]
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"no {unit} is called {typed!r}{meant}"
+
+
+def matching_projects(db: sqlite3.Connection, typed: str) -> list[str]:
+    """Return the directories in which sessions worked that *typed* names; none, one or several.
+
+    A path names that directory and what is below it. A name is the last part of a path, its last
+    parts, or else a piece of it, as it is while someone types.
+    """
+    paths = [path for (path,) in db.execute("SELECT path FROM projects ORDER BY path")]
+    if typed.startswith(("/", "~")) or is_windows_path(typed):
+        directory = expand_path(typed)
+        return [path for path in paths if is_within(path, directory)]
+    folded = typed.strip("/").casefold()
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda path: path.strip() == typed,
+        lambda path: last_part(path) == typed,
+        lambda path: last_part(path).casefold() == folded,
+        lambda path: path.casefold().replace("\\", "/").endswith(f"/{folded}"),
+        lambda path: folded in last_part(path).casefold(),
+        lambda path: folded in path.casefold(),
+    )
+    found = (list(filter(fits, paths)) for fits in tests)
+    return next(filter(None, found), [])
+
+
+def no_such_project(db: sqlite3.Connection, typed: str) -> str:
+    """Return a note that no session worked in such a project, with similar names."""
+    return _no_such(
+        "project", typed, {last_part(path) for (path,) in db.execute("SELECT path FROM projects")}
+    )

@@ -6,7 +6,8 @@ and counts the whole list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -56,6 +57,9 @@ IS_THERE: Final = "NOT is_sidechain AND NOT is_gone"
 If only the logs of subagents, or rows in the index, are left, the session counts as gone.
 """
 
+PICO: Final = 10**12
+"""Picodollars in a dollar. Up to nine million dollars they fit into SQLite's integers."""
+
 JOIN_PAID: Final = " LEFT JOIN paid ON paid_by = listed.session AND paid_in = listed.home"
 
 _SUMS: Final = ", ".join(f"sum({each}) AS {each}" for each in COUNTERS)
@@ -93,6 +97,27 @@ class ListConditions:
         self._conditions.append(condition)
         self.values += map(utf8_safe, values)
 
+    def keep_word(self, word: str, columns: Sequence[str], *, is_masked: bool) -> None:
+        """Keep rows in which one of *columns* has *word* as a part, in capitals or not.
+
+        SQLite decides about ASCII, and the function is_part about everything else: also about a
+        text with a NUL, where length ends.
+        """
+        is_plain = word.isascii() and 0 < len(word) < _LONGEST_PART and "\0" not in word
+        if is_masked or not is_plain:
+            self.keep(
+                f"({' OR '.join(f'is_part(?, {each})' for each in columns)})",
+                *(word for _ in columns),
+            )
+            return
+        like = "%" + re.sub("([%_!])", r"!\1", word) + "%"
+        tests = (
+            f"{each} LIKE ? ESCAPE '!'"
+            f" OR (length(CAST({each} AS BLOB)) <> length({each}) AND is_part(?, {each}))"
+            for each in columns
+        )
+        self.keep(f"({' OR '.join(tests)})", *(value for _ in columns for value in (like, word)))
+
     def keep_period(self, since: datetime | None, until: datetime | None) -> None:
         """Keep sessions that were active at *since* or later, and before *until*."""
         for each in (since, until):
@@ -110,10 +135,20 @@ class ListConditions:
 
 
 class ListPage:
-    """Some rows of a list, by the names of their columns, and how many it has in all."""
+    """Some rows of a list, by the names of their columns, and how many it has in all.
+
+    Without a *total*, the last column has it.
+    """
 
     def __init__(
-        self, index: Index, query: str, values: list[Any], limit: int | None, offset: int
+        self,
+        index: Index,
+        query: str,
+        values: list[Any],
+        limit: int | None,
+        offset: int,
+        *,
+        total: int | None = None,
     ) -> None:
         if offset < 0 or (limit is not None and limit < 0):
             raise UsageError("limit and offset must not be negative", hint="use 0 or more")
@@ -121,9 +156,11 @@ class ListPage:
         found = index.db.execute(f"{query} LIMIT ? OFFSET ?", (*values, *bounds))
         names = [column[0] for column in found.description]
         self.rows = [dict(zip(names, row, strict=True)) for row in found]
-        self.total = int(self.rows[0][names[-1]]) if self.rows else 0
-        if not self.rows and (offset or limit == 0):
-            # Beyond the last row, the count has to be queried.
+        if total is not None:
+            self.total = total
+        elif self.rows or not (offset or limit == 0):
+            self.total = int(self.rows[0][names[-1]]) if self.rows else 0
+        else:  # Beyond the last row, the count has to be queried.
             first = index.db.execute(f"{query} LIMIT 1", values).fetchone()
             self.total = int(first[-1]) if first else 0
         end = offset + len(self.rows)
@@ -151,5 +188,6 @@ def models_in(stored: str) -> dict[str, int]:
     return {name: count for name, count in found.items() if not name.startswith("<")}
 
 
+_LONGEST_PART: Final = 1_000
 # Larger than any table.
 _MOST: Final = 2**62

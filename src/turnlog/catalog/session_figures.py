@@ -9,7 +9,7 @@ belong to it. Callers read text record by record, so a session never has to fit 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -18,7 +18,14 @@ from msgspec import Struct
 from turnlog.catalog.pages import COUNTERS, models_in, session_costs_sql
 from turnlog.errors import NotFound
 from turnlog.index.connection import Index
-from turnlog.index.ids import IS_CALL, SUBAGENT, instant_at, long_uuid
+from turnlog.index.ids import (
+    IS_CALL,
+    OFFSET_BITS,
+    SUBAGENT,
+    instant_at,
+    json_array,
+    long_uuid,
+)
 from turnlog.records.tags import tags_in
 
 _SESSION: Final = """
@@ -178,6 +185,23 @@ def placed_record(index: Index, record: int) -> RecordPosition:
     if row is None:
         raise NotFound("the record is gone from the index", hint="ask again")
     return RecordPosition(row[0], row[1], instant_at(row[2]), long_uuid(row[3]), row[4])
+
+
+def uuids_at(index: Index, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Return the uuids of the records at these logs and offsets, if they have some."""
+    wanted = set(places)
+    logs: dict[str, int] = dict(index.db.execute("SELECT path, id FROM logs"))
+    records = {
+        logs[path] << OFFSET_BITS | offset: (path, offset)
+        for path, offset in wanted
+        if path in logs
+    }
+    rows = index.db.execute(
+        "SELECT id, uuid FROM records WHERE uuid IS NOT NULL"
+        " AND id IN (SELECT value FROM json_each(?))",
+        (json_array(records),),
+    )
+    return {records[record]: long_uuid(uuid) or "" for record, uuid in rows}
 
 
 def _used(index: Index, session: str, home: str) -> dict[str, int]:

@@ -133,6 +133,15 @@ class Ledger(Struct, kw_only=True):
     """The hours, days or months of the rows' trends, if requested."""
 
 
+class RowFilter(Struct, frozen=True, kw_only=True):
+    """Keeps the responses that a report by *unit* has in the rows called *names*."""
+
+    unit: Unit
+    names: frozenset[str | None]
+    is_excluded: bool = False
+    """Keep the responses in all other rows instead."""
+
+
 class Question(Struct, frozen=True, kw_only=True):
     """What to report: the grouping, the time zone of days, the responses, the kind of cost."""
 
@@ -142,11 +151,12 @@ class Question(Struct, frozen=True, kw_only=True):
     """0 is Monday."""
     period: Period = Period()
     mode: Mode = "calculate"
+    only: tuple[RowFilter, ...] = ()
 
     @property
     def is_traced(self) -> bool:
         """Whether only the index can answer it."""
-        return any(unit in TRACED for unit in self.by)
+        return any(unit in TRACED for unit in (*self.by, *(each.unit for each in self.only)))
 
 
 def units_named(by: str | Iterable[str]) -> tuple[Unit, ...]:
@@ -232,6 +242,8 @@ def groups_of(scan: UsageScan, question: Question) -> dict[tuple[str | None, ...
     responses = scan.responses
     if question.period != Period():
         responses = [response for response in responses if question.period.holds(response)]
+    for each in question.only:
+        responses = _filtered(responses, each, local, scan.tags)
     for response in responses:
         key = tuple(name(response, local) for name in keys)
         if "tag" not in question.by:
@@ -257,6 +269,22 @@ _KEYS: Final[dict[str, Callable[[Response, LocalTimes], str | None]]] = {
     "tool": lambda each, _: each.tools if isinstance(each, TracedResponse) else None,
     "tag": lambda _each, _: None,  # A response may have several.
 }
+
+
+def _filtered(
+    responses: Iterable[Response],
+    only: RowFilter,
+    local: LocalTimes,
+    tags: Mapping[str, Sequence[str]],
+) -> list[Response]:
+    name = _KEYS[only.unit]
+    if only.unit != "tag":
+        return [each for each in responses if (name(each, local) in only.names) != only.is_excluded]
+    return [
+        each
+        for each in responses
+        if only.names.isdisjoint(tags.get(each.session or "", (None,))) == only.is_excluded
+    ]
 
 
 def figures_of(bill: Bill, row_type: type[F], **more: Any) -> F:
@@ -351,7 +379,7 @@ def add_trends(
         raise UsageError(
             "a report by time is a trend already", hint="group by project, model or session"
         )
-    since, until = _span(scan, question.period, now)
+    since, until = span_of_usage(scan, question.period, now)
     if until - since > _LONGEST_TREND:
         raise UsageError(
             f"{since:%Y-%m-%d} to {until:%Y-%m-%d} is too long for a trend",
@@ -371,7 +399,8 @@ def add_trends(
         row.trend = [costs.get((*key, step), "0") for step in steps]
 
 
-def _span(scan: UsageScan, period: Period, now: datetime) -> tuple[datetime, datetime]:
+def span_of_usage(scan: UsageScan, period: Period, now: datetime) -> tuple[datetime, datetime]:
+    """Return the period, or the time from the first response to the last where it is open."""
     instants = (each.at for each in scan.responses if each.at is not None and period.holds(each))
     # Sums know only the quarter of an hour, and must give the same steps as single responses.
     times = [at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0) for at in instants]

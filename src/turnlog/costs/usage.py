@@ -32,6 +32,7 @@ from turnlog.index.ids import (
     QUARTER_US,
     UNDATED,
     instant_at,
+    json_array,
     microseconds,
 )
 from turnlog.index.processes import Children, can_fork, processors, share_out
@@ -152,11 +153,7 @@ class IndexSource(Struct, frozen=True):
 
     def sums(self, period: Period) -> UsageScan:
         """Return sums; single responses only where the period cuts a quarter of an hour."""
-        models = self.index.db.execute(
-            "SELECT name FROM names WHERE id IN (SELECT DISTINCT model FROM usage_sums)"
-        )
-        prices = [price for (model,) in models for price in self.prices.history(model)]
-        if any(tier.above != LONG_CONTEXT for price in prices for tier in price.tiers):
+        if not self._has_usual_tiers():
             return self.responses(period)  # The sums separate only the usual long context.
         if period.since is None and period.until is None:
             return _indexed_scan(self.index.db, list(_sums(self.index.db, UNDATED, _END)))
@@ -171,6 +168,21 @@ class IndexSource(Struct, frozen=True):
         if until is not None and stop * QUARTER_US < until:
             found += _responses(self.index.db, *_between(stop * QUARTER_US, until))
         return _indexed_scan(self.index.db, found)
+
+    def of_sessions(self, sessions: Iterable[str]) -> list[Response]:
+        """Return the usage of *sessions*, added up like ``sums``."""
+        which = json_array(sessions)
+        if self._has_usual_tiers():
+            return list(_sums(self.index.db, UNDATED, _END, which))
+        return list(_responses(self.index.db, f"messages.session IN ({_NAMED})", (which,)))
+
+    def _has_usual_tiers(self) -> bool:
+        """Return whether prices have no other tier than the usual long context."""
+        models = self.index.db.execute(
+            "SELECT name FROM names WHERE id IN (SELECT DISTINCT model FROM usage_sums)"
+        )
+        prices = [price for (model,) in models for price in self.prices.history(model)]
+        return all(tier.above == LONG_CONTEXT for price in prices for tier in price.tiers)
 
     def responses(self, period: Period) -> UsageScan:
         return every_response(self.index, period)
@@ -278,30 +290,57 @@ def _indexed_scan(db: sqlite3.Connection, responses: list[Response]) -> UsageSca
     )
 
 
-def _sums(db: sqlite3.Connection, first: int, stop: int) -> Iterator[ResponseGroup]:
-    """Yield the sums of the quarters from *first* to *stop* (exclusive)."""
-    names = dict(db.execute("SELECT id, name FROM names"))
-    for row in db.execute(
+class _Names(dict[int, str | None]):
+    """Names by id, looked up when they are needed."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        super().__init__()
+        self._db = db
+
+    def __missing__(self, number: int) -> str | None:
+        row = self._db.execute("SELECT name FROM names WHERE id = ?", (number,)).fetchone()
+        self[number] = None if row is None else row[0]
+        return self[number]
+
+
+_NAMED: Final = "SELECT names.id FROM json_each(?) AS a JOIN names ON names.name = a.value"
+
+
+def _sums(
+    db: sqlite3.Connection, first: int, stop: int, sessions: str | None = None
+) -> Iterator[ResponseGroup]:
+    """Yield the sums of the quarters from *first* to *stop* (exclusive).
+
+    *sessions* limits them to a JSON list of ids.
+    """
+    query = (
         "SELECT session, quarter, project, model, speed, service_tier, inference_geo, is_long,"
         " subagent, messages, input, output, cache_write_5m, cache_write_1h, cache_read,"
-        " web_searches FROM usage_sums WHERE quarter >= ? AND quarter < ?",
-        (first, stop),
-    ):
+        " web_searches FROM usage_sums WHERE quarter >= ? AND quarter < ?"
+    )
+    names = _Names(db)
+    rows: Iterable[Any]
+    if sessions is None:
+        names.update(db.execute("SELECT id, name FROM names"))
+        rows = db.execute(query, (first, stop))
+    else:
+        rows = db.execute(f"{query} AND session IN ({_NAMED})", (first, stop, sessions)).fetchall()
+    for row in rows:
         session, quarter, project, model, speed, tier, geo, is_long, subagent, messages, *used = row
-        place = names.get(project)
+        place = names[project]
         yield ResponseGroup(
             None,
             None,
             "",
-            names.get(session),
+            names[session],
             subagent or None,
             bool(subagent),
             None if quarter == UNDATED else _EPOCH + quarter * _QUARTER,
-            names.get(model),
+            names[model],
             Counters(*used),
-            names.get(speed),
-            names.get(tier),
-            names.get(geo),
+            names[speed],
+            names[tier],
+            names[geo],
             None,
             place,
             place,

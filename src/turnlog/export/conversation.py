@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -37,6 +38,10 @@ class ConversationOptions(Struct, frozen=True, kw_only=True):
     """No calls, one line for each, or calls with their inputs, results and subagents."""
     thinking: bool = True
     images: bool = True
+    colors: bool = False
+    """Keep the color escapes of terminals in results; only for a renderer that converts them."""
+    is_deep: bool = True
+    """Whether subagents have their turns."""
 
     @property
     def has_tools(self) -> bool:
@@ -58,6 +63,16 @@ def no_such_turns(session_id: str, first: int, last: int | None, count: int) -> 
         f"session {session_id} has no {turns}",
         hint=f"it has {count:,}, counted from 1" if count else "nothing was asked in it",
     )
+
+
+def anchor_of(uuid: str) -> str:
+    """Return how the ids of a record's blocks begin: with a hash of its uuid.
+
+    Not with the beginning of the uuid: those of some programs begin alike, and logs may have
+    anything. The kind of the block and its number among those of the record follow, so the ids are
+    the same in pages that leave out tools or thinking.
+    """
+    return f"r{blake2b(uuid.encode(errors='surrogatepass'), digest_size=6).hexdigest()}"
 
 
 class PromptPieceKind(StrEnum):
@@ -88,6 +103,8 @@ class MarkKind(StrEnum):
 class PromptPiece(Struct, tag="said", kw_only=True):
     """Text by a person, or by the agent program in their name."""
 
+    anchor: str = ""
+    """The id of the block, the same in every page and export; "" if it has none."""
     kind: PromptPieceKind
     text: str
 
@@ -100,6 +117,7 @@ class PromptPiece(Struct, tag="said", kw_only=True):
 class Answer(Struct, tag="answer", kw_only=True):
     """Text of the model."""
 
+    anchor: str = ""
     text: str
     is_error: bool = False
 
@@ -107,12 +125,14 @@ class Answer(Struct, tag="answer", kw_only=True):
 class Thinking(Struct, tag="thinking", kw_only=True):
     """The model's thinking."""
 
+    anchor: str = ""
     text: str
 
 
 class Picture(Struct, tag="image", kw_only=True):
     """An image in the log; *data* is base64, or None if it is excluded."""
 
+    anchor: str = ""
     media_type: str
     data: str | None
 
@@ -120,6 +140,7 @@ class Picture(Struct, tag="image", kw_only=True):
 class Mark(Struct, tag="mark", kw_only=True):
     """An event between blocks, such as a compaction or a gap."""
 
+    anchor: str = ""
     kind: MarkKind
     text: str = ""
     at: datetime | None = None
@@ -128,6 +149,7 @@ class Mark(Struct, tag="mark", kw_only=True):
 class Other(Struct, tag="other", kw_only=True):
     """A record or block of an unknown kind."""
 
+    anchor: str = ""
     kind: str
     text: str
 
@@ -154,6 +176,7 @@ class ToolResult(Struct, kw_only=True):
 class ToolCall(Struct, tag="call", kw_only=True):
     """A tool call, with its result if there is one."""
 
+    anchor: str = ""
     id: str
     name: str
     input: Any
@@ -222,6 +245,8 @@ class ConversationTurn(Struct, kw_only=True):
     blocks: list[Block]
     branch: str | None = None
     """The last record of its branch; None for the main branch."""
+    anchor: str = ""
+    """The id of the turn in pages."""
 
     @property
     def prompt(self) -> str:

@@ -3,29 +3,27 @@
 The thread decides the order. A call has its result even if that came turns later; a result whose
 call is missing is shown by itself. A subagent is shown once, at the call that started it.
 
-``Session`` makes one pass over a log per question. An export asks all of them: title, tree,
-subagents, damage. ``read_session`` answers them in one pass over each log.
+Turns, or parts of turns, are built one at a time. ``ConversationBuilder`` keeps what all of them
+need, so a page can build a few of thousands.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
-from msgspec import Struct, field
 
 from turnlog.costs.usage import scan_logs
-from turnlog.errors import NotFound
 from turnlog.export.conversation import (
     THREADS,
     Block,
     Conversation,
     ConversationOptions,
     ConversationTurn,
-    DamageSummary,
     Head,
     Mark,
     MarkKind,
@@ -33,150 +31,85 @@ from turnlog.export.conversation import (
     SubagentRun,
     ToolCall,
     ToolResult,
+    anchor_of,
     no_such_turns,
 )
-from turnlog.export.record_blocks import Answered, Blocks, CallRequest
-from turnlog.formats import LogFile
+from turnlog.export.record_blocks import Answered, Blocks, CallRequest, Unmasked
+from turnlog.export.session_read import SessionRead, read_session
 from turnlog.records.record import Record, Spoken
 from turnlog.records.record import Result as ResultRecord
-from turnlog.records.session_summary import SessionSummary
-from turnlog.sessions.metadata import MetadataFold, TitleCandidates
-from turnlog.sessions.reading.subagents import (
-    How,
-    Subagent,
-    Traces,
-    link_subagents,
-    subagents_by_call,
-)
+from turnlog.sessions.reading.subagents import How, Subagent, subagents_by_call
 from turnlog.sessions.reading.threads import Branch, branches_of, main_thread, whole_thread
 from turnlog.sessions.reading.tree import Gap, Node, Tree, find_record
 from turnlog.sessions.session import Session, opening_of, records_of, turns_of
 from turnlog.sessions.totals import usual_prices
-from turnlog.storage.reader import Placed, Reader
 
 if TYPE_CHECKING:
-    from turnlog.export.masking import Masking  # Its rules take long to compile.
-
-
-class SessionRead(Struct):
-    """The results of one pass over the logs."""
-
-    tree: Tree
-    summary: SessionSummary
-    damaged: DamageSummary
-    subagents: tuple[Subagent, ...]
-    subagent_trees: dict[str, Tree] = field(default_factory=dict)
-
-
-def read_session(session: Session) -> SessionRead:
-    """Read the logs of *session*, each once."""
-    session.path  # noqa: B018 - Raises if the main log is missing.
-    main = _Pass(Traces())
-    tree = Tree(main.items(session))
-    found: dict[str, tuple[Path, Traces]] = {}
-    trees: dict[str, Tree] = {}
-    for log in session.subagent_logs:
-        if log.agent_id is not None:
-            one = _Pass(Traces(caller=log.agent_id))
-            try:
-                trees[log.agent_id] = Tree(one.of(session, log))
-            except NotFound:  # Gone since it was listed.
-                continue
-            found[log.agent_id] = (log.path, one.traces)
-    subagents = link_subagents(main.traces, found, session.path)
-    members = main.traces.members()
-    for subagent in subagents:
-        if subagent.sidechain is not None:
-            trees[subagent.id] = tree.sidechain(members[subagent.sidechain])
-    return SessionRead(
-        tree=tree,
-        summary=session.as_listed(main.facts.summary, main.called),
-        damaged=main.damaged,
-        subagents=subagents,
-        subagent_trees=trees,
-    )
-
-
-class _Pass:
-    """One pass over a log that collects titles, traces of subagents and damage."""
-
-    def __init__(self, traces: Traces) -> None:
-        self.traces = traces
-        self.facts, self.called = MetadataFold(), TitleCandidates()
-        self.damaged = DamageSummary(places=0, size_bytes=0)
-
-    def items(self, session: Session) -> Iterator[Placed]:
-        """Yield the records of the main logs, in order."""
-        for number, log in enumerate(session.main_logs):
-            for item in self.of(session, log):
-                yield item._replace(log=number) if number else item
-
-    def of(self, session: Session, log: LogFile) -> Iterator[Placed]:
-        """Yield the records of one log."""
-        # The log of a day has records of several sessions, so its damage is not attributed.
-        for item in session.read(log) if log.kind == "day" else self._whole(log):
-            self.called.take(item.record, item.offset, self.facts)
-            self.traces.see(item)
-            yield item
-
-    def _whole(self, log: LogFile) -> Iterator[Placed]:
-        with Reader(log.path) as reader:
-            for item in reader:
-                if isinstance(item, Placed):
-                    yield item
-                else:
-                    self._damage(item.length)
-            left = reader.pending
-            if left is not None and left.record is None:
-                self._damage(left.length)
-
-    def _damage(self, length: int) -> None:
-        self.damaged.places += 1
-        self.damaged.size_bytes += length
+    from turnlog.records.responses import Response
 
 
 _DEEPEST: Final = 6
 
 
-def read_conversation(session: Session, choice: ConversationOptions, out: Masking) -> Conversation:
+def read_conversation(session: Session, choice: ConversationOptions, out: Unmasked) -> Conversation:
     """Read *session*: its head at once, its turns lazily.
 
     Raises NotFound if none of the chosen turns exists.
     """
-    builder = _ConversationBuilder(session, choice, out)
+    builder = ConversationBuilder(session, choice, out)
     if choice.turns is not None:
         builder.check_turns(*choice.turns)
     return Conversation(head=builder.head(), turns=builder.turns(), strays=builder.strays())
 
 
-class _Stretch(NamedTuple):
-    """Consecutive records, and their branch if it is not the main one."""
+class TurnPart(NamedTuple):
+    """The records of a turn, or some of them."""
 
+    number: int
     nodes: list[Node]
-    branch: Branch | None
+    branch: Branch | None = None
+    """Its branch, if that is not the main one."""
+    is_opening: bool = False
+    """Whether it comes before the first prompt."""
+    is_branch_start: bool = False
 
-    def parts(self, turns_before: int) -> Iterator[tuple[int, list[Node]]]:
-        """Yield numbered turns; first the records before the first prompt, if any."""
-        opening = opening_of(self.nodes)
-        if opening:
-            yield turns_before, opening
-        for number, turn in enumerate(turns_of(self.nodes), turns_before + 1):
-            yield number, turn.nodes
+    @property
+    def anchor(self) -> str:
+        """The id of the turn in pages."""
+        if self.is_opening and self.branch is not None:
+            return f"t{anchor_of(self.branch.tip.uuid)[1:]}"
+        return f"t{self.number}"
 
 
-class _ConversationBuilder:
-    """Builds the conversation of one session."""
+def _parts(nodes: list[Node], branch: Branch | None, turns_before: int) -> Iterator[TurnPart]:
+    """Yield numbered turns; first the records before the first prompt, if any."""
+    opening = opening_of(nodes)
+    if opening:
+        yield TurnPart(turns_before, opening, branch, True, branch is not None)
+    for number, turn in enumerate(turns_of(nodes), turns_before + 1):
+        is_start = branch is not None and not opening and number == turns_before + 1
+        yield TurnPart(number, turn.nodes, branch, False, is_start)
 
-    def __init__(self, session: Session, choice: ConversationOptions, out: Masking) -> None:
+
+class ConversationBuilder:
+    """Builds the conversation of one session; *read* is what its logs have, if it is known."""
+
+    def __init__(
+        self,
+        session: Session,
+        choice: ConversationOptions,
+        out: Unmasked,
+        read: SessionRead | None = None,
+    ) -> None:
         self.session, self.choice, self.out = session, choice, out
-        self._read = read = read_session(session)
-        self._others = [branch for branch in branches_of(read.tree) if not branch.is_main]
+        self.read = read = read or read_session(session)
         self._by_call = subagents_by_call(read.subagents if choice.tools == "full" else ())
         self._done: set[str] = set()
         """The subagents that were already returned."""
 
-    def head(self) -> Head:
-        found, out = self._read.summary, self.out
+    def head(self, figures: SessionUsage | None = None) -> Head:
+        """Return the metadata and totals; *figures* are the totals, if they are known."""
+        found, out = self.read.summary, self.out
         title = found.title
         if self.choice.turns is not None:
             # A title made from a prompt could reveal turns that are not exported.
@@ -190,44 +123,70 @@ class _ConversationBuilder:
             started_at=found.started_at,
             last_active_at=found.last_active_at,
             thread=self.choice.thread,
-            figures=figures_of(self.session),
-            subagents=len(self._read.subagents),
-            damaged=self._read.damaged,
+            figures=figures or figures_of(self.session),
+            subagents=len(self.read.subagents),
+            damaged=self.read.damaged,
             other_branches=len(self._others) if self.choice.thread != "all" else 0,
             is_redacted=out.is_redacted,
         )
 
     def check_turns(self, first: int, last: int | None) -> None:
         """Raise NotFound if there is no such turn, instead of exporting nothing."""
-        count = sum(node.is_prompt for nodes, _ in self._stretches() for node in nodes)
+        count = sum(not part.is_opening for part in self.parts)
         if not any(map(self.choice.wants, range(1, count + 1))):
             raise no_such_turns(self.session.id, first, last, count)
 
     def turns(self) -> Iterator[ConversationTurn]:
         """Yield the chosen turns, in order."""
-        gaps = _gaps(self._read.tree)
-        number = 0
-        for stretch in self._stretches():
-            branch = stretch.branch
-            log = _LogThread(self, self.session.paths, stretch.nodes)
-            is_first = True
-            for number, nodes in stretch.parts(number):  # noqa: B020 - Numbers continue.
-                if not self.choice.wants(number):
-                    continue
-                turn = log.turn(nodes, number, gaps)
-                if branch is not None:
-                    turn.branch = self.out.text(branch.tip.uuid)
-                    if is_first:
-                        turn.blocks.insert(0, self._branch_mark(branch))
-                is_first = False
+        for part in self.parts:
+            if self.choice.wants(part.number):
+                turn = self.turn(part)
                 if turn.blocks:
                     yield turn
+
+    def turn(self, part: TurnPart) -> ConversationTurn:
+        """Return a turn, or a part of it."""
+        turn = self._threads[part.branch.tip.uuid if part.branch else None].turn(part, self._gaps)
+        if part.branch is not None:
+            turn.branch = self.out.text(part.branch.tip.uuid)
+        if part.is_branch_start and part.branch is not None:
+            turn.blocks.insert(0, self._branch_mark(part.branch))
+        return turn
+
+    def records(self, part: TurnPart) -> Iterator[tuple[Node, Record]]:
+        """Yield the records of a turn."""
+        return records_of(self.session.paths, part.nodes)
+
+    @cached_property
+    def parts(self) -> list[TurnPart]:
+        """The turns of the chosen thread, unread."""
+        found: list[TurnPart] = []
+        number = 0
+        for nodes, branch in self._stretches:
+            found += _parts(nodes, branch, number)
+            number = found[-1].number if found else 0
+        return found
+
+    @cached_property
+    def _threads(self) -> dict[str | None, _LogThread]:
+        return {
+            branch.tip.uuid if branch else None: _LogThread(self, self.session.paths, nodes)
+            for nodes, branch in self._stretches
+        }
+
+    @cached_property
+    def _gaps(self) -> dict[str, Gap]:
+        return _gaps(self.read.tree)
+
+    @cached_property
+    def _others(self) -> list[Branch]:
+        return [branch for branch in branches_of(self.read.tree) if not branch.is_main]
 
     def strays(self) -> Iterator[SubagentRun]:
         """Yield the subagents of no call in the turns."""
         if self.choice.tools != "full":
             return
-        for subagent in self._read.subagents:
+        for subagent in self.read.subagents:
             is_elsewhere = subagent.spawn is not None and self.choice.turns is not None
             if subagent.id not in self._done and not is_elsewhere:
                 yield self.subagent(subagent, 0)
@@ -236,18 +195,17 @@ class _ConversationBuilder:
         """Return the subagents that a call started."""
         if depth >= _DEEPEST:
             return []
-        found = [agent for agent in self._by_call.get(call_id, ()) if agent.id not in self._done]
+        done = self._done if self.choice.is_deep else ()
+        found = [agent for agent in self._by_call.get(call_id, ()) if agent.id not in done]
         return [self.subagent(agent, depth) for agent in found]
 
     def subagent(self, subagent: Subagent, depth: int) -> SubagentRun:
         """Return a subagent's conversation."""
         self._done.add(subagent.id)
-        tree = self._read.subagent_trees[subagent.id]
-        nodes = whole_thread(tree)
-        paths = subagent.path if subagent.sidechain is None else self.session.paths
-        log = _LogThread(self, paths, nodes, depth + 1)
-        gaps = _gaps(tree)
-        turns = [log.turn(part, number, gaps) for number, part in _Stretch(nodes, None).parts(0)]
+        turns = []
+        if self.choice.is_deep:
+            thread = SubagentThread(self, subagent, depth)
+            turns = [thread.turn(part) for part in thread.parts]
         out = self.out
         return SubagentRun(
             id=out.text(subagent.id),
@@ -258,17 +216,17 @@ class _ConversationBuilder:
             turns=[turn for turn in turns if turn.blocks],
         )
 
-    def _stretches(self) -> Iterator[_Stretch]:
-        tree = self._read.tree
+    @cached_property
+    def _stretches(self) -> list[tuple[list[Node], Branch | None]]:
+        tree = self.read.tree
         thread = self.choice.thread
         if thread == "current":
             nodes = main_thread(tree)
         else:
             tip = None if thread in THREADS else find_record(tree, thread)
             nodes = whole_thread(tree, tip)
-        yield _Stretch(nodes, None)
-        if thread == "all":
-            yield from (_Stretch(branch.own, branch) for branch in self._others)
+        others = self._others if thread == "all" else ()
+        return [(nodes, None), *((branch.own, branch) for branch in others)]
 
     def _branch_mark(self, branch: Branch) -> Mark:
         if branch.parting is None:
@@ -278,21 +236,46 @@ class _ConversationBuilder:
         return Mark(kind=MarkKind.BRANCH, text=self.out.text(text))
 
 
+class SubagentThread:
+    """The conversation of a subagent, to be built turn by turn."""
+
+    def __init__(self, builder: ConversationBuilder, subagent: Subagent, depth: int = 0) -> None:
+        tree = builder.read.subagent_trees[subagent.id]
+        nodes = whole_thread(tree)
+        paths = subagent.path if subagent.sidechain is None else builder.session.paths
+        self.parts = list(_parts(nodes, None, 0))
+        self._paths = paths
+        self._log = _LogThread(builder, paths, nodes, depth + 1)
+        self._gaps = _gaps(tree)
+
+    def turn(self, part: TurnPart) -> ConversationTurn:
+        """Return a turn, or a part of it."""
+        return self._log.turn(part, self._gaps)
+
+    def records(self, part: TurnPart) -> Iterator[tuple[Node, Record]]:
+        """Yield the records of a turn."""
+        return records_of(self._paths, part.nodes)
+
+
 class _LogThread:
     """Reads the thread of one log turn by turn."""
 
     def __init__(
-        self, builder: _ConversationBuilder, paths: Any, nodes: Iterable[Node], depth: int = 0
+        self, builder: ConversationBuilder, paths: Any, nodes: Iterable[Node], depth: int = 0
     ) -> None:
         self._builder, self._paths, self._depth = builder, paths, depth
         self._blocks = Blocks(builder.choice, builder.out, is_subagent=depth > 0)
+        nodes = list(nodes)
         self._answering = {call: node for node in nodes for call in node.results}
+        self._called = {call for node in nodes for call in node.calls}
         self._done: set[str] = set()
+        """The calls that were shown; a page may show a part several times."""
 
-    def turn(self, nodes: Iterable[Node], number: int, gaps: dict[str, Gap]) -> ConversationTurn:
-        """Return one turn."""
-        records = list(records_of(self._paths, nodes))
+    def turn(self, part: TurnPart, gaps: dict[str, Gap]) -> ConversationTurn:
+        """Return one turn, or a part of it."""
+        records = list(records_of(self._paths, part.nodes))
         answers = self._answers(records)
+        done = self._done if self._builder.choice.is_deep else set()
         blocks: list[Block] = []
         times: list[datetime] = []
         for node, record in records:
@@ -300,17 +283,26 @@ class _LogThread:
                 blocks.append(self._blocks.gap(gaps[node.uuid]))
             if record.at is not None:
                 times.append(record.at)
+            counts: Counter[str] = Counter()
             for block in self._blocks.of(record):
                 if isinstance(block, CallRequest):
-                    self._done.add(block.id)
-                    blocks.append(self._call(block, answers.get(block.id)))
+                    done.add(block.id)
+                    found: Block = self._call(block, answers.get(block.id))
                 elif not isinstance(block, Answered):
-                    blocks.append(block)
-                elif block.id not in self._done:  # A result whose call is missing.
-                    self._done.add(block.id)
-                    blocks.append(self._call(None, block))
+                    found = block
+                elif block.id not in self._called and block.id not in done:
+                    # A result whose call is missing.
+                    done.add(block.id)
+                    found = self._call(None, block)
+                else:
+                    continue
+                kind = str(found.__struct_config__.tag)[0]
+                found.anchor = f"{anchor_of(node.uuid)}-{kind}{counts[kind]}"
+                counts[kind] += 1
+                blocks.append(found)
         return ConversationTurn(
-            number=number,
+            number=part.number,
+            anchor=part.anchor,
             at=min(times, default=None),
             ended_at=max(times, default=None),
             blocks=blocks,
@@ -348,9 +340,19 @@ class _LogThread:
 
 def figures_of(session: Session) -> SessionUsage:
     """Return what a session and its subagents used, each response once."""
+    return usage_of(responses_of(session))
+
+
+def responses_of(session: Session) -> list[Response]:
+    """Return the API responses of a session and its subagents, each once."""
     responses = scan_logs(session.read_logs).responses
     if any(log.kind == "day" for log in session.main_logs):  # It has other sessions' responses.
         responses = [response for response in responses if response.session == session.id]
+    return responses
+
+
+def usage_of(responses: Iterable[Response]) -> SessionUsage:
+    """Return what *responses* used."""
     bill = usual_prices().bill(responses)
     used = bill.used
     return SessionUsage(

@@ -7,6 +7,7 @@ texts too long to compare are shown as all old lines, then all new ones.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, Final
@@ -16,6 +17,7 @@ from turnlog.export.html.page import Fragment, escaped
 
 _COMPARED_LINES: Final = 600
 _AROUND: Final = 3
+_HUNK_HEAD: Final = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@")
 _ELEMENTS: Final = {"-": "del", "+": "ins", "@": "em"}
 
 
@@ -50,6 +52,18 @@ def diff_of(old: str, new: str) -> list[Hunk]:
     return found
 
 
+def hunks_of(text: str) -> list[Hunk]:
+    """Parse a unified diff."""
+    found: list[Hunk] = []
+    for line in text.splitlines():
+        head = _HUNK_HEAD.match(line)
+        if head is not None:
+            found.append(Hunk(old_start=int(head[1]), new_start=int(head[2]), lines=[]))
+        elif found and line[:1] in ("+", "-", " "):
+            found[-1].lines.append(line)
+    return found
+
+
 def counted(hunks: Iterable[Hunk]) -> tuple[int, int]:
     """Return the number of added and of removed lines."""
     lines = [line for hunk in hunks for line in hunk.lines]
@@ -69,7 +83,7 @@ def as_html(hunks: Iterable[Hunk]) -> Fragment:
     for kind, run in groupby(lines, key=lambda line: _ELEMENTS.get(line[:1])):
         text = escaped("\n".join(run) + "\n")
         drawn.append(f"<{kind}>{text}</{kind}>" if kind else text)
-    return Fragment(f'<pre class="diff">{"".join(drawn)}</pre>')
+    return Fragment(f'<pre class="diff" tabindex="0">{"".join(drawn)}</pre>')
 
 
 def _edit(edit: Any) -> list[Hunk]:

@@ -80,6 +80,8 @@ _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 class Unmasked:
     """Returns texts unmasked, for showing people their own logs. For exports, use ``Masking``."""
 
+    is_redacted: bool = False
+
     def text(self, text: str) -> str:
         """Return *text*, safe to output."""
         return text if text.isascii() else str(utf8_safe(text))
@@ -165,7 +167,7 @@ class Blocks:
         result = self._result(answer) if answer else None
         words = call_lines.CallText("no result")
         if result is not None and answer is not None:
-            plain = ResultBlock("", result.text, result.is_error)
+            plain = ResultBlock("", without_colors(result.text), result.is_error)
             words = call_lines.result_text(plain, answer.detail, cwd)
             if result.images and not result.text:
                 words = call_lines.CallText("an image")
@@ -269,7 +271,7 @@ class Blocks:
         if isinstance(content, dict):
             text = self._json(content)
         else:
-            text = self._out.text(without_colors(answer.block.text))
+            text = self._colored(answer.block.text)
         parts = content if isinstance(content, tuple) else ()
         images = [self._picture(block) for block in parts if isinstance(block, ImageBlock)]
         named = [block.tool_name for block in parts if isinstance(block, ToolReferenceBlock)]
@@ -282,6 +284,15 @@ class Blocks:
             images=images,
             hunks=self._hunks(answer.detail),
         )
+
+    def _colored(self, text: str) -> str:
+        """Return the text of a result without colors, or with them if nothing in it is masked.
+
+        An escape inside a secret would hide it from the search for secrets.
+        """
+        plain = without_colors(text)
+        safe = self._out.text(plain)
+        return text if self._choice.colors and safe == plain else safe
 
     def _hunks(self, detail: Any) -> list[Hunk]:
         """Return the patch that an edit reports."""
@@ -308,6 +319,20 @@ class Blocks:
             return json.format(json.encode(safe)).decode()
         except (TypeError, ValueError, OverflowError, RecursionError):
             return self._out.text(str(safe))
+
+
+def prompt_text(record: Record, out: Unmasked, *, is_subagent: bool = False) -> str:
+    """Return the typed prompt in *record*, or all text of a person's record if it has none."""
+    blocks = Blocks(ConversationOptions(), out, is_subagent=is_subagent).of(record)
+    pieces = [piece for piece in blocks if isinstance(piece, PromptPiece)]
+    typed = [piece.text for piece in pieces if piece.is_prompt]
+    return "\n\n".join(typed or [piece.text for piece in pieces])
+
+
+def answer_text(record: Record, out: Unmasked) -> str:
+    """Return what the model said in *record*."""
+    blocks = Blocks(ConversationOptions(thinking=False, images=False), out).of(record)
+    return "\n\n".join(block.text for block in blocks if isinstance(block, Answer))
 
 
 def _id(name: str, out: Unmasked) -> str:

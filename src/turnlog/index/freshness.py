@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-VERSION = 13
+VERSION = 14
 MARK = 0x7475726E  # "turn"
 
 TEMPORARY: dict[str, str] = {}

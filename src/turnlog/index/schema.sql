@@ -248,6 +248,13 @@ CREATE TABLE projects (
     path TEXT NOT NULL UNIQUE
 );
 
+-- Sets of names, each a sorted JSON list. Few sessions differ in their tools, branches and models, so
+-- lists filter and count sets instead of names.
+CREATE TABLE name_sets (
+    id INTEGER PRIMARY KEY,
+    names TEXT NOT NULL UNIQUE
+);
+
 -- Sessions, one row per home, from the state of their main log.
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,
@@ -269,6 +276,10 @@ CREATE TABLE sessions (
     git_branch TEXT,
     version TEXT,
     models TEXT NOT NULL DEFAULT '{}', -- Names and how often, as a JSON object.
+    model_set INTEGER,                 -- name_sets: the names of `models`, without synthetic ones.
+    branch_set INTEGER,                -- name_sets: every branch, its subagents' included.
+    tool_set INTEGER,                  -- name_sets: every tool it called, its subagents included.
+    errors INTEGER NOT NULL DEFAULT 0, -- Calls that failed, its subagents' included.
     life BLOB,                         -- The session state, packed.
     is_sidechain INTEGER NOT NULL DEFAULT 0,
     gone_at INTEGER,

@@ -134,7 +134,7 @@ def edits_with_lines(
         values,
     )
     left = READ_AT_MOST
-    with _Results(index) as results:
+    with EditResults(index) as results:
         for row in rows:
             lines = None
             if not row[2] and left > 0:
@@ -143,7 +143,7 @@ def edits_with_lines(
             yield row, lines
 
 
-class _Results(Closing):
+class EditResults(Closing):
     """Reads the lines of results, one log after another.
 
     Most of a result is the old content of the file, followed by the patch. So the end is read

@@ -241,7 +241,8 @@ def _sessions(opened: Opened) -> Iterable[Evidence]:
 
 
 def _prompts(opened: Opened) -> Iterable[Evidence]:
-    return _newest_first(explain_prompts(opened.index, typed_in(opened.index, opened.asked)))
+    index, asked = opened.index, opened.asked
+    return _newest_first(explain_prompts(index, typed_in(index, asked), asked.mask))
 
 
 def _commands(opened: Opened) -> Iterable[Evidence]:
@@ -258,7 +259,7 @@ def _interruptions(opened: Opened) -> Iterable[Evidence]:
 
 def _turns(opened: Opened) -> Iterable[Evidence]:
     turns = turns_among(opened.index, typed_in(opened.index, opened.asked))
-    return explain_turns(opened.index, turns)
+    return explain_turns(opened.index, turns, opened.asked.mask)
 
 
 def _calls(condition: str) -> Callable[[Opened], Iterable[Evidence]]:
@@ -291,6 +292,7 @@ def _errors(opened: Opened) -> Iterable[Evidence]:
         since=asked.since,
         until=asked.until,
         project=asked.project,
+        mask=asked.mask,
     )
     for occurrence in context.occurrences:
         for record in occurrence.records:

@@ -25,7 +25,7 @@ from turnlog.catalog.pages import IS_THERE, LISTED, tokens_of
 from turnlog.catalog.period import Period
 from turnlog.catalog.sessions import Keepings, SessionRow, list_sessions
 from turnlog.costs.ledger import Question, ledger
-from turnlog.costs.lists import costs_by
+from turnlog.costs.lists import SessionCosts
 from turnlog.costs.usage import IndexSource, UsageScan, scan_usage
 from turnlog.formats import FORMATS, Home
 from turnlog.index.connection import Index
@@ -108,7 +108,7 @@ def overview(
         gone=False,
         limit=_LOOKED_INTO,
         detailed=LATEST,
-        costs=costs_by("session", index, prices),
+        costs=SessionCosts(index, prices),
         now=now,
     )
     recent = recently_active(catalog.sessions, now)

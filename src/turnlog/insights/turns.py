@@ -127,11 +127,13 @@ def explain_interruptions(index: Index, typed: Typed) -> Iterator[Evidence]:
             yield places.behind(*mark.prompt[:3], "interrupted by a person")
 
 
-def explain_prompts(index: Index, typed: Typed) -> Iterator[Evidence]:
+def explain_prompts(
+    index: Index, typed: Typed, mask: Callable[[str], str] = str
+) -> Iterator[Evidence]:
     """Yield the prompts, with their first words."""
     places = Places(index)
     for prompt in typed.prompts:
-        yield places.behind(*prompt[:3], preview_of(index, prompt.record))
+        yield places.behind(*prompt[:3], preview_of(index, prompt.record, mask))
 
 
 def preview_of(index: Index, record: int, mask: Callable[[str], str] = str) -> str:
@@ -280,13 +282,15 @@ def by_length(turns: Sequence[TurnFigures]) -> list[TurnFigures]:
     return sorted(turns, key=lambda turn: (-turn.duration_ms, turn.prompt.at or 0))
 
 
-def explain_turns(index: Index, turns: Sequence[TurnFigures]) -> list[Evidence]:
+def explain_turns(
+    index: Index, turns: Sequence[TurnFigures], mask: Callable[[str], str] = str
+) -> list[Evidence]:
     """Return the prompts of turns, the longest first."""
     places = Places(index)
     return [
         places.behind(
             *turn.prompt[:3],
-            preview_of(index, turn.prompt.record),
+            preview_of(index, turn.prompt.record, mask),
             duration_ms=turn.duration_ms,
         )
         for turn in by_length(turns)

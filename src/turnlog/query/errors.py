@@ -151,10 +151,12 @@ def error_context(
     until: datetime | None = None,
     project: str | None = None,
     tool: str | None = None,
+    mask: Callable[[str], str] = str,
 ) -> ErrorContext:
     """Return the latest errors whose signature begins with *signature*, with their context.
 
     *window* counts the records before, and those after, without the agent program's own notes.
+    Texts go through *mask* before they are cut.
     """
     wanted = signature.lower()
     if not re.fullmatch("[0-9a-f]+", wanted):
@@ -177,7 +179,7 @@ def error_context(
     end = len(errors) if limit is None else offset + limit
     return ErrorContext(
         signatures=sorted({each.signature for each in errors}),
-        occurrences=[_occurrence(index, each, max(0, window)) for each in errors[offset:end]],
+        occurrences=[_occurrence(index, each, max(0, window), mask) for each in errors[offset:end]],
         next=end if end < len(errors) else None,
         total=len(errors),
     )
@@ -303,7 +305,9 @@ _NEAR: Final = (
 )
 
 
-def _occurrence(index: Index, failed: _Failed, window: int) -> Occurrence:
+def _occurrence(
+    index: Index, failed: _Failed, window: int, mask: Callable[[str], str]
+) -> Occurrence:
     log = failed.record >> 40
     values = {"here": failed.record, "low": log << 40, "high": ((log + 1) << 40) - 1}
     before = index.db.execute(
@@ -317,26 +321,28 @@ def _occurrence(index: Index, failed: _Failed, window: int) -> Occurrence:
         session=failed.session,
         project=failed.project,
         at=instant_at(failed.at),
-        records=[_nearby(index, row, failed) for row in (*before[::-1], *after)],
+        records=[_nearby(index, row, failed, mask) for row in (*before[::-1], *after)],
     )
 
 
-def _nearby(index: Index, row: tuple[Any, ...], failed: _Failed) -> Nearby:
+def _nearby(
+    index: Index, row: tuple[Any, ...], failed: _Failed, mask: Callable[[str], str]
+) -> Nearby:
     number, kind, author, at, length = row
     log, offset = index.place(number)
     return Nearby(
         type=kind,
         author=author,
         at=instant_at(at),
-        text=_line_of(index.record(number, length)),
+        text=_line_of(index.record(number, length), mask),
         is_error=number == failed.record,
         log=log,
         offset=offset,
     )
 
 
-def _line_of(record: Record | None) -> str:
+def _line_of(record: Record | None, mask: Callable[[str], str]) -> str:
     """Return the text of a record on one line, or the tool of a call."""
     if record is None:
         return "(not there any more)"
-    return one_line(gist_of([record]) or _api_text(record))
+    return one_line(mask(gist_of([record]) or _api_text(record)))

@@ -56,6 +56,12 @@ Seen = UsageEntry | dict[Place, UsageEntry]
 AFTER_ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 
+def model_name_of(model: str | None, speed: str | None) -> str:
+    """Return a model as reports name it: fast mode has its own prices and so its own name."""
+    name = model or UNKNOWN
+    return f"{name}-fast" if speed == "fast" else name
+
+
 class Response(Struct, frozen=True, gc=False):
     """One counted API response, or a further pass of it that is billed separately."""
 
@@ -83,9 +89,8 @@ class Response(Struct, frozen=True, gc=False):
 
     @property
     def model_name(self) -> str:
-        """The model as reports name it: fast mode has its own prices and so its own name."""
-        name = self.model or UNKNOWN
-        return f"{name}-fast" if self.speed == "fast" else name
+        """The model as reports name it."""
+        return model_name_of(self.model, self.speed)
 
     @property
     def messages(self) -> int:

@@ -22,12 +22,13 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from turnlog.errors import UsageError
 from turnlog.formats.projects import expand_path
 from turnlog.index.connection import Index
 from turnlog.index.texts import ANSWERED, WEIGHTS, TextKind
+from turnlog.search.facets import SearchFacets, count_hits
 from turnlog.search.filters import Table
 from turnlog.search.hits import (
     LONGEST_TEXT,
@@ -93,6 +94,8 @@ _LEAST_ROWS: Final = 2_000
 """How many are considered for a common word, and for all words together: the newest."""
 _ENOUGH_ROWS: Final = 200
 """With so many, common words are not looked up."""
+_COUNTED_TEXTS: Final = 10_000
+"""How many of the newest texts are counted by kind."""
 COUNTED: Final = 1_000
 """The most tool results that are counted without being searched for."""
 _SHORTEST_PREFIX: Final = 3
@@ -124,6 +127,8 @@ class SearchDocument(Struct, kw_only=True):
     notes: list[str]
     in_results: int | None = None
     """How many tool results match and were not searched for, up to 1,000; null if not counted."""
+    facets: SearchFacets | UnsetType = UNSET
+    """How many texts match in all, and of each kind; only if asked for."""
 
 
 class HitPage(Struct, frozen=True, kw_only=True):
@@ -161,6 +166,7 @@ def search(
     context: int = 0,
     per_session: int | None = None,
     width: int | None = None,
+    facets: int | None = None,
     mask: Callable[[str], str] | None = None,
 ) -> SearchDocument:
     """Search *index* for *query*, which is in the search language.
@@ -169,7 +175,8 @@ def search(
     regular expression, and neither has filters. *project* is a directory, *session* the beginning
     of an id. Hits are grouped by session unless *flat*. *per_session* limits the hits of one
     session (0: no limit; by default three, or no limit if flat, for one session or when sorted by
-    time). *mask* is applied to texts before they are shown.
+    time). With *facets*, all texts that match are counted by kind, tool, project and month, the
+    most frequent so many. *mask* is applied to texts before they are shown.
     """
     if exact and regex:
         raise UsageError(
@@ -219,7 +226,10 @@ def search(
         for leaf in leaves(tree)
     )
     tables = _tables(with_results=with_results)
-    return run.exactly(tree, page, tables) if all_words else run.words(tree, page, tables)
+    document = run.exactly(tree, page, tables) if all_words else run.words(tree, page, tables)
+    if facets is not None and not index.is_masked:
+        document.facets = run.facets(facets)
+    return document
 
 
 def _tables(*, with_results: bool) -> list[Table]:
@@ -238,6 +248,11 @@ class _Search:
         self._renderer = Renderer(index.db, is_masked=index.is_masked)
         self._totals: Counter[int | None] | None = None
         """How many matches each session has, if all were ranked together."""
+        self._found: list[Row] = []
+        """All texts that match, if they were ranked."""
+        self._is_whole = True
+        self._by_time: tuple[Node | None, list[Table]] | None = None
+        """What was searched for by time, in which tables."""
         self._is_empty = True
         self._statements: dict[bool, SearchStatement] = {}
         """How the last rows were found, those of tool results and all others."""
@@ -280,6 +295,19 @@ class _Search:
             words = terms_of(leaf for leaf in word_leaves(tree) if not leaf.is_prefix)
             self._explain(tree, self._known(words, tables, is_open=False)[1], page, tables)
         return self._finish(document)
+
+    def facets(self, most: int) -> SearchFacets:
+        """Count all texts that match, or the newest of many."""
+        if self._by_time is not None and not self._found and not self._is_empty:
+            tree, tables = self._by_time
+            for table in tables:
+                statement = self._renderer.statement(tree, table, most=_COUNTED_TEXTS)
+                rows = self._index.db.execute(statement.sql, statement.values).fetchall()
+                self._found += rows
+                self._is_whole &= len(rows) < _COUNTED_TEXTS and not statement.needs_check
+        return count_hits(
+            self._index, self._found, self._zone, most=most, is_complete=self._is_whole
+        )
 
     def _explain(
         self, tree: Node | None, unknown: list[Term], page: HitPage, tables: list[Table]
@@ -371,6 +399,7 @@ class _Search:
             rows = self._fetch(hard, "said", ("stems", every), _LEAST_ROWS)
             for number, term in stems.items():
                 ranking.add(number, rows, term.count)
+        self._is_whole &= not is_cut
         find = finder(without_common(wanted))
         found = self._in_order(ranking, page)
         if page.newest:
@@ -391,6 +420,7 @@ class _Search:
     ) -> Iterable[tuple[float, Row, SearchStatement]]:
         """Yield the texts of a ranking by session, or all by their score."""
         sessions = ranking.sessions(lambda row: self._reader.text(row[1], row[2]))
+        self._found += [row for found in sessions for _, row in found]
         passages: Iterable[Passage] = chain.from_iterable(
             map(worth_showing, sessions) if page.per_session else sessions
         )
@@ -507,6 +537,7 @@ class _Search:
         self._totals = None
         wanted = terms_of(word_leaves(tree))
         if page.newest or not wanted:
+            self._by_time = (tree, tables)
             scored = ((_WEIGHTS[row[3]], row, statement) for row, statement in rows)
             yield from self._checked(scored, tree, accepts)
             return
@@ -514,6 +545,7 @@ class _Search:
         required = {term.key for term in terms_of(n for n in nodes if isinstance(n, Word | Phrase))}
         is_first = True
         while batch := list(islice(rows, RANKED_AT_ONCE)):
+            self._is_whole &= len(batch) < RANKED_AT_ONCE
             is_checked = accepts is not None or any(each.needs_check for _, each in batch)
             if is_first and len(batch) < RANKED_AT_ONCE and not is_checked:
                 self._totals = Counter(row[4] for row, _ in batch)

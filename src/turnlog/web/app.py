@@ -8,28 +8,39 @@ from typing import Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from turnlog.errors import NotFound, TurnlogError, UsageError
 from turnlog.export.html.page import element
 from turnlog.web.context import PageContext, Params
+from turnlog.web.events import Events
+from turnlog.web.json_api import api_routes
 from turnlog.web.layout import framed
-from turnlog.web.pages.costs import costs_page
+from turnlog.web.pages.compare import ROUTES as COMPARE
+from turnlog.web.pages.costs import costs_csv, costs_page
+from turnlog.web.pages.files import ROUTES as FILES
+from turnlog.web.pages.health import ROUTES as HEALTH
 from turnlog.web.pages.insights import insights_page_for
 from turnlog.web.pages.now import now_page
+from turnlog.web.pages.palette import palette
 from turnlog.web.pages.search import search_page
-from turnlog.web.pages.session import session_export, session_pieces
+from turnlog.web.pages.session import session_routes
 from turnlog.web.pages.sessions import sessions_page
+from turnlog.web.static_files import STATIC_ROUTES
 
-Drawn = Callable[[Params], str]
+Drawn = Callable[[Params], str | Response]
 
 _PAGES: Final[dict[str, Drawn]] = {
     "/": sessions_page,
     "/now": now_page,
     "/search": search_page,
     "/costs": costs_page,
+    "/costs.csv": costs_csv,
     "/insights": insights_page_for,
+    **COMPARE,
+    **FILES,
+    **HEALTH,
 }
 
 
@@ -37,42 +48,29 @@ def make_app(ctx: PageContext) -> Starlette:
     """Return the application; `WebAuth` decides who may use it."""
     routes = [Route(path, _page(ctx, drawn)) for path, drawn in _PAGES.items()]
     routes += [
-        Route("/session/{name:path}/export.{shape}", _export(ctx)),
-        Route("/session/{name:path}", _session(ctx)),  # Some ids have slashes.
+        *session_routes(ctx),
+        Route("/palette", lambda request: palette(_asked(request, ctx))),
         Route("/favicon.ico", _no_icon),
     ]
-    return Starlette(
+    events = Events(ctx)
+    routes += [Route("/events", events.answer), *api_routes(ctx), *STATIC_ROUTES]
+    app = Starlette(
         routes=routes,
-        exception_handlers={TurnlogError: _error, HTTPException: _missing, Exception: _failure},
+        exception_handlers={TurnlogError: _error, HTTPException: _refused, Exception: _failure},
     )
+    app.state.close = events.close
+    return app
 
 
 def _asked(request: Request, ctx: PageContext) -> Params:
-    return Params(dict(request.query_params), ctx)
+    asked = request.query_params
+    return Params(dict(asked), ctx, asked.multi_items())
 
 
 def _page(ctx: PageContext, drawn: Drawn) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
-        return HTMLResponse(drawn(_asked(request, ctx)))
-
-    return answer
-
-
-def _session(ctx: PageContext) -> Callable[[Request], Response]:
-    def answer(request: Request) -> Response:
-        pieces = session_pieces(request.path_params["name"], _asked(request, ctx))
-        return StreamingResponse(pieces, media_type="text/html")
-
-    return answer
-
-
-def _export(ctx: PageContext) -> Callable[[Request], Response]:
-    def answer(request: Request) -> Response:
-        params = _asked(request, ctx)
-        name, shape = request.path_params["name"], request.path_params["shape"]
-        text, media, file = session_export(name, shape, params)
-        disposition = {"content-disposition": f'attachment; filename="{file}"'}
-        return Response(text, media_type=media, headers=disposition)
+        page = drawn(_asked(request, ctx))
+        return page if isinstance(page, Response) else HTMLResponse(page)
 
     return answer
 
@@ -87,8 +85,17 @@ def _error(_request: Request, error: Exception) -> Response:
     return _problem(status, str(error), error.hint or "")
 
 
-def _missing(_request: Request, _error: Exception) -> Response:
-    return _problem(404, "there is no such page", "use the links above")
+_STATUS: Final = {
+    404: ("there is no such page", "use the links above"),
+    405: ("nothing can be changed here", ""),
+    408: ("the request took too long", "try again"),
+    413: ("the request is too large", ""),
+}
+
+
+def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _problem(error.status_code, *_STATUS[error.status_code])
 
 
 def _failure(_request: Request, _error: Exception) -> Response:

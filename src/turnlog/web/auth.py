@@ -3,7 +3,10 @@
 The URL that is printed at the start contains the token. Opening it sets a cookie and leads to the
 URL without the token, so that no link contains it. Scripts cannot read the cookie, and other sites
 cannot make a browser send it. Where others can read a URL, as in the list of processes, it contains
-a ticket for one visit instead. Pages are read-only: other methods than GET and HEAD are refused.
+a ticket for one visit instead.
+
+Requests that change something (POST) also need an Origin and a header that a page of another site
+cannot send without asking first, which is refused.
 """
 
 from __future__ import annotations
@@ -19,11 +22,19 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 TOKEN: Final = "token"  # noqa: S105 - What the field is called.
+CHANGES: Final = b"x-turnlog"
+"""The header of requests that change something."""
 _METHODS: Final = ("GET", "HEAD")
+# Nothing is fetched from elsewhere, and scripts can only insert HTML that they got from here.
+_POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+    b" img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none';"
+    b" require-trusted-types-for 'script'; trusted-types turnlog"
+)
 # Pages are private: not cached, framed or embedded, and no referrer is sent.
 _GUARDED: Final = (
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"frame-ancestors 'none'"),
+    (b"content-security-policy", _POLICY),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
@@ -38,8 +49,11 @@ _STRANGER: Final = Refusal(
 class WebAuth:
     """Passes requests with the right Host, Origin, method and token to the application."""
 
-    def __init__(self, app: ASGIApp, *, token: str, place: ServerAddress) -> None:
+    def __init__(
+        self, app: ASGIApp, *, token: str, place: ServerAddress, is_read_only: bool = False
+    ) -> None:
         self._app, self._token, self._place = app, token, place
+        self._is_read_only = is_read_only
         # Cookies ignore ports, so the name contains it.
         self._name = f"turnlog-{place.url.rpartition(':')[2]}"
         self._tickets: set[str] = set()
@@ -60,7 +74,7 @@ class WebAuth:
         headers = scope["headers"]
         refusal = self._place.refusal(headers)
         if refusal is None and scope["method"] not in _METHODS:
-            refusal = Refusal(405, "wrong_method", "nothing can be changed here")
+            refusal = self._change_refusal(scope["method"], headers)
         if refusal is not None:
             await _refuse(send, refusal)
         elif self._has_token(scope):
@@ -69,6 +83,19 @@ class WebAuth:
             await _refuse(send, _STRANGER)
         else:
             await self._app(scope, receive, _guarded(send))
+
+    def _change_refusal(self, method: str, headers: Headers) -> Refusal | None:
+        """Return why a request may not change anything, or None."""
+        if method != "POST" or self._is_read_only:
+            return Refusal(405, "wrong_method", "nothing can be changed here")
+        sites = values_of(headers, b"sec-fetch-site")
+        if not values_of(headers, b"origin") or any(site != "same-origin" for site in sites):
+            return Refusal(403, "wrong_origin", "only a page of this server may change something")
+        if values_of(headers, CHANGES) != ["1"]:
+            return Refusal(403, "no_header", "send the header X-Turnlog: 1")
+        if values_of(headers, b"content-type") != ["application/json"]:
+            return Refusal(415, "wrong_type", "send application/json")
+        return None
 
     def _has_token(self, scope: Scope) -> bool:
         given = dict(_fields(scope)).get(TOKEN)
@@ -116,7 +143,11 @@ def _fields(scope: Scope) -> list[tuple[str, str]]:
 def _guarded(send: Send) -> Send:
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *_GUARDED]}
+            # Style sheets and scripts may be cached: they have nothing private.
+            given = message.get("headers", ())
+            names = {name for name, _ in given}
+            added = [each for each in _GUARDED if each[0] not in names]
+            message = {**message, "headers": [*given, *added]}
         await send(message)
 
     return sending

@@ -41,6 +41,7 @@ Examples:
 )
 @click.option("--open", "is_opened", is_flag=True, help="Open it in the browser.")
 @click.option("--redact", is_flag=True, help="Mask keys, tokens and passwords.")
+@click.option("--read-only", is_flag=True, help="Do not allow changes of titles, tags and pins.")
 @click.option(
     "--token-file",
     metavar="FILE",
@@ -52,11 +53,13 @@ def command(
     port: int,
     is_opened: bool,
     redact: bool,
+    read_only: bool,
     token_file: str | None,
 ) -> int:
     """Show sessions, search, costs and insights in a browser, on this machine only.
 
-    The pages are read-only. Anyone who has the printed URL can open them: keep it private.
+    Titles, tags and pins can be changed there, nothing else. Anyone who has the printed URL can
+    open the pages: keep it private.
     """
     from turnlog.api.homes import all_homes
     from turnlog.loopback import ServerAddress, listen, new_token, serve, token_in
@@ -64,21 +67,23 @@ def command(
     from turnlog.web.auth import TOKEN, WebAuth
 
     found = all_homes(homes)
-    ctx = _context(found, is_redacted=redact)
+    ctx = _context(found, is_redacted=redact, is_read_only=read_only)
     token = token_in(token_file) if token_file else new_token()
     listener = listen(port)
     place = ServerAddress.of(listener)
     _refresh(found)
-    app = WebAuth(make_app(ctx), token=token, place=place)
+    pages = make_app(ctx)
+    app = WebAuth(pages, token=token, place=place, is_read_only=read_only)
     if is_opened:
         import webbrowser
 
         webbrowser.open(f"{place.url}/?{TOKEN}={app.ticket()}")
-    serve(app, listener, f"turnlog is at {place.url}/?{TOKEN}={token}\nCtrl-C ends it\n")
+    words = f"turnlog is at {place.url}/?{TOKEN}={token}\nCtrl-C ends it\n"
+    serve(app, listener, words, on_exit=pages.state.close)
     return 0
 
 
-def _context(homes: tuple[Home, ...], *, is_redacted: bool) -> PageContext:
+def _context(homes: tuple[Home, ...], *, is_redacted: bool, is_read_only: bool) -> PageContext:
     from turnlog.api.homes import turnlog_home
     from turnlog.api.store import Store
     from turnlog.config import load_config, problem_message
@@ -91,7 +96,12 @@ def _context(homes: tuple[Home, ...], *, is_redacted: bool) -> PageContext:
     prices, wrong = configured_prices(turnlog_home())
     for each in dict.fromkeys((*config.problems, *broken, *wrong)):
         click.echo(f"warning: {inert(problem_message(each, turnlog_home()))}", err=True)
-    return PageContext(Store(homes, turnlog_home()), prices, rules=rules if is_redacted else None)
+    return PageContext(
+        Store(homes, turnlog_home()),
+        prices,
+        rules=rules if is_redacted else None,
+        is_read_only=is_read_only,
+    )
 
 
 def _refresh(homes: tuple[Home, ...]) -> None:

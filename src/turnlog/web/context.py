@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from typing import Final
@@ -12,11 +12,13 @@ from msgspec import Struct
 from turnlog.api.arguments import resolve_instant, resolve_project
 from turnlog.api.homes import last_part
 from turnlog.api.live import Live
+from turnlog.api.sessions.reader import SessionReaders
 from turnlog.api.sessions.reading import Session
 from turnlog.api.store import Store
 from turnlog.errors import UsageError
 from turnlog.export.exporter import known_lines
 from turnlog.export.masking import Masking
+from turnlog.export.record_blocks import Unmasked
 from turnlog.pricing.cost import Prices
 from turnlog.records.dates import MachineZone
 from turnlog.redact import Rules, gather_known
@@ -32,9 +34,12 @@ class PageContext:
         *,
         rules: Rules | None = None,
         zone: tzinfo | None = None,
+        is_read_only: bool = False,
     ) -> None:
         """Show the sessions of *store* at these *prices*; with *rules*, mask secrets."""
         self.store, self.prices = store, prices
+        self.is_read_only = is_read_only
+        """Whether titles, tags and pins cannot be changed."""
         self.zone = zone or MachineZone()
         self._rules = rules
         self.mask = None if rules is None else Masking(rules=rules).text
@@ -48,11 +53,16 @@ class PageContext:
         """Return the last part of a project's path."""
         return self.clean(last_part(path or ""))
 
-    def outgoing(self, session: Session) -> Masking:
+    def outgoing(self, session: Session) -> Unmasked:
         """Return the masking for the text of a session."""
         if self._rules is None:
-            return Masking(is_redacted=False)
+            return Unmasked()
         return Masking(rules=gather_known(known_lines((session,)), self._rules))
+
+    @cached_property
+    def readers(self) -> SessionReaders:
+        """The sessions that are read, with what one pass over their logs found."""
+        return SessionReaders(self.outgoing)
 
     @cached_property
     def live(self) -> Live:
@@ -84,10 +94,16 @@ class Params(Struct, frozen=True):
 
     fields: Mapping[str, str]
     ctx: PageContext
+    pairs: Sequence[tuple[str, str]] = ()
+    """Every name and value, for parameters that are given several times."""
 
     def text(self, name: str, default: str = "") -> str:
         """Return a parameter, or *default* if it is empty or missing."""
         return self.fields.get(name, "").strip() or default
+
+    def every(self, name: str) -> list[str]:
+        """Return all values of a parameter that are not empty."""
+        return [value.strip() for key, value in self.pairs if key == name and value.strip()]
 
     def is_on(self, name: str) -> bool:
         """Return whether a box is checked."""
@@ -121,10 +137,14 @@ class Params(Struct, frozen=True):
     @property
     def offset(self) -> int:
         """The number of rows on earlier pages."""
-        offset = self.text("offset", "0")
-        if not offset.isdecimal() or len(offset) > _MOST_DIGITS:
+        return self.number("offset", 0)
+
+    def number(self, name: str, default: int) -> int:
+        """Return a number that is not negative; raise UsageError for anything else."""
+        given = self.text(name, str(default))
+        if not (given.isascii() and given.isdecimal()) or len(given) > _MOST_DIGITS:
             raise UsageError(
-                f"invalid offset: {offset[:20]!r}",
+                f"invalid {name}: {given[:20]!r}",
                 hint=f"use a number of at most {_MOST_DIGITS} digits",
             )
-        return int(offset)
+        return int(given)

@@ -1,4 +1,4 @@
-"""The layout of pages: navigation bar, style, forms, and links to other pages."""
+"""The layout of pages: navigation bar, style sheets, scripts, forms, and links to other pages."""
 
 from __future__ import annotations
 
@@ -6,64 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 from urllib.parse import quote, urlencode
 
-from turnlog.export.html.page import Child, Fragment, OwnUrl, element, page
-from turnlog.web.context import PERIODS, Params
+from starlette.responses import HTMLResponse
 
-Tab = Literal["Sessions", "Now", "Search", "Costs", "Insights", ""]
-_TABS: Final[Mapping[Tab, str]] = {
+from turnlog.export.html.page import Child, Fragment, OwnUrl, element, escaped, joined
+from turnlog.web.context import PERIODS, Params
+from turnlog.web.static_files import static_url
+
+Tab = Literal["Sessions", "Now", "Search", "Files", "Costs", "Insights", "Health", ""]
+TABS: Final[Mapping[Tab, str]] = {
     "Sessions": "/",
     "Now": "/now",
     "Search": "/search",
+    "Files": "/files",
     "Costs": "/costs",
     "Insights": "/insights",
+    "Health": "/health",
 }
-
-TOP_CSS: Final = """
-#top { display: flex; flex-wrap: wrap; gap: .4rem 1.3rem; align-items: center;
-  padding: .55rem 2rem; border-bottom: 1px solid var(--line); background: var(--raised);
-  font-size: .95rem; }
-#top a { color: var(--faint); text-decoration: none; }
-#top a:hover { color: var(--ink); }
-#top a.name { color: var(--ink); font-weight: 700; }
-#top a[aria-current] { color: var(--ink); box-shadow: inset 0 -2px var(--accent); }
-#top form { flex: 1 1 14rem; display: flex; justify-content: flex-end; }
-#top input { width: 100%; max-width: 24rem; }
-"""
-"""The style of the bar, for pages with their own layout."""
-
-CARDS_CSS: Final = """
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: .7rem; }
-.card { background: var(--raised); border: 1px solid var(--line); border-radius: 8px;
-  padding: .6rem .9rem; }
-.card b { display: block; font-size: 1.35rem; line-height: 1.3;
-  font-variant-numeric: tabular-nums; }
-.card span { color: var(--faint); font-size: .87rem; }
-@media (max-width: 56rem) { .cards { grid-template-columns: 1fr 1fr; } }
-"""
-"""Figures in cards."""
-
-_CSS: Final = f"""
-body {{ max-width: none; padding: 0; }}
-h1 {{ margin-top: 1.1rem; }}
-main {{ max-width: 76rem; margin: 0 auto; padding: 1.6rem 2rem 4rem; overflow-wrap: anywhere; }}
-{TOP_CSS}
-input, select, button {{ padding: .35rem .65rem; border: 1px solid var(--line);
-  border-radius: 6px; background: var(--raised); color: inherit; font: inherit; font-size: .95rem;
-  min-width: 0; }}
-#top input {{ background: var(--paper); }}
-button {{ cursor: pointer; }}
-:focus-visible {{ outline: 2px solid var(--accent); outline-offset: 1px; }}
-form.asked {{ display: flex; flex-wrap: wrap; gap: .5rem .7rem; align-items: center;
-  margin: .9rem 0 1.1rem; }}
-form.asked input[type=search], form.asked input[type=text] {{ flex: 1 1 10rem; max-width: 20rem; }}
-form.asked label {{ white-space: nowrap; }}
-.note {{ margin: .7rem 0; padding: .45rem .8rem; border-left: 3px solid var(--warn);
-  background: var(--raised); border-radius: 0 6px 6px 0; }}
-.scroll table {{ min-width: 34rem; }}
-.note code {{ overflow-wrap: anywhere; }}
-p.pages {{ display: flex; gap: 1.4rem; margin: 1.2rem 0; }}
-@media (max-width: 56rem) {{ main {{ padding: 1rem 1rem 3rem; }} #top {{ padding: .5rem 1rem; }} }}
-"""
 
 
 def address(path: str, /, **params: str | int | None) -> OwnUrl:
@@ -73,10 +31,10 @@ def address(path: str, /, **params: str | int | None) -> OwnUrl:
 
 
 def top(tab: Tab, query: str = "") -> Fragment:
-    """Return the navigation bar with the search box."""
+    """Return the header: navigation, search box, and buttons for scripts."""
     links = [
         element("a", name, href=OwnUrl(path), aria_current="page" if name == tab else None)
-        for name, path in _TABS.items()
+        for name, path in TABS.items()
     ]
     box = element(
         "input",
@@ -88,11 +46,25 @@ def top(tab: Tab, query: str = "") -> Fragment:
         autofocus=tab == "Search" and not query,
     )
     return element(
-        "div",
+        "header",
         element("a", "turnlog", href=OwnUrl("/"), class_="name"),
-        links,
+        element("nav", links, aria_label="Pages"),
         element("form", box, action=OwnUrl("/search"), role="search"),
+        element(
+            "span",
+            _button("find-all", "Ctrl-K", "Find a session, a project or a page"),
+            _button("bell", "Notify", "Notify me when a session waits for me", is_hidden=True),
+            _button("theme", "◐", "Light or dark"),
+            _button("keys", "?", "Keys"),
+            class_="tools needs-js",
+        ),
         id="top",
+    )
+
+
+def _button(name: str, sign: str, words: str, *, is_hidden: bool = False) -> Fragment:
+    return element(
+        "button", sign, type="button", id=name, title=words, aria_label=words, hidden=is_hidden
     )
 
 
@@ -100,18 +72,40 @@ def framed(
     title: str,
     tab: Tab,
     *body: Child,
-    css: str = "",
+    styles: Sequence[str] = (),
+    scripts: Sequence[str] = (),
     query: str = "",
-    again_seconds: int | None = None,
 ) -> str:
-    """Return a page with the navigation bar above its *body*."""
-    return page(
-        f"{title} · turnlog",
-        [top(tab, query), element("main", body)],
-        css=_CSS + css,
-        has_forms=True,
-        again_seconds=again_seconds,
+    """Return a page: the header, and *body* as its main part.
+
+    *styles* and *scripts* name files in ``static``, without their endings.
+    """
+    head = [
+        Fragment('<meta charset="utf-8">'),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", escaped(f"{title} · turnlog", keep="")),
+        [
+            element("link", rel="stylesheet", href=static_url(f"{name}.css"))
+            for name in ("page", "layout", *styles)
+        ],
+        element("script", src=static_url("theme.js")),
+        [
+            element("script", type="module", src=static_url(f"{name}.js"))
+            for name in ("main", *scripts)
+        ],
+    ]
+    skip = element("a", "Skip to content", href="#main", class_="skip")
+    main = element("main", body, id="main", tabindex="-1")
+    whole = element(
+        "html", element("head", head), element("body", skip, top(tab, query), main), lang="en"
     )
+    return f"<!doctype html>\n{whole}\n"
+
+
+def fragment(*children: Child) -> HTMLResponse:
+    """Return a part of a page, for ``data-src`` (static/swap.js)."""
+    return HTMLResponse(joined(children))
 
 
 def form(path: str, *fields: Child) -> Fragment:

@@ -80,7 +80,7 @@ def test_the_mcp_server_agrees(world, costs):
 def test_the_web_agrees(world, costs):
     with served(world[0]) as server:
         for path in ("/", "/costs?by=session&since=all"):
-            rows = re.findall(r"<tr>.*?</tr>", server.ask(path).text, re.DOTALL)
+            rows = re.findall(r"<tr[ >].*?</tr>", server.ask(path).text, re.DOTALL)
             told = {
                 session[1]: re.findall(r"\$[\d.,]+", unescape(re.sub("<[^>]*>", " ", row)))[-1]
                 for row in rows

@@ -8,6 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from cli.conftest import command_in
 from keep.orchard_home import (
     ID,
     OTHER,
@@ -28,6 +29,17 @@ MAIN = f"projects/{key_of(PROJECT)}/{ID}.jsonl"
 @pytest.fixture
 def orchard(tmp_path, turnlog):
     """A home with two sessions, kept; give it and a way to run the command on it."""
+    return kept_in(tmp_path, turnlog)
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory):
+    """The same for all that changes nothing."""
+    place = tmp_path_factory.mktemp("still")
+    return kept_in(place, command_in(place))
+
+
+def kept_in(tmp_path, turnlog):
     home = tmp_path / "ann's home" / ".claude"
     (tmp_path / "apples").mkdir()
     files = parts_of() | parts_of(OTHER, cwd=str(tmp_path / "apples")) | SHARED
@@ -241,13 +253,13 @@ def test_generations_are_listed_and_can_be_had(orchard, tmp_path):
         ("777", "--home", "/nowhere/at/all"),
     ],
 )
-def test_mistakes_are_told_and_change_nothing(orchard, arguments):
-    before = files_in(orchard.home)
-    code, out, err = orchard("restore", *arguments)
+def test_mistakes_are_told_and_change_nothing(still, arguments):
+    before = files_in(still.home)
+    code, out, err = still("restore", *arguments)
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert "hint: " in err
-    assert files_in(orchard.home) == before
+    assert files_in(still.home) == before
 
 
 def test_names_from_a_home_are_inert(orchard):

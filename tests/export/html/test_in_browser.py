@@ -1,12 +1,14 @@
 """Pages in a real browser: they do what ours do, and nothing that a log wants."""
 
 import json
+from itertools import product
 
 import pytest
 
 from export import hostile
 from export.browser import Visit, browser, narrowest_text, needs_browser
 from export.pages import ID, home_of, page_of, told
+from sampling import sampled
 from sessions.trees import answer, call, record
 from turnlog.export.exporter import Listed, contents_page
 
@@ -102,8 +104,9 @@ def test_text_is_found_and_unfolded(chromium, page, tmp_path):
     assert visit.wrong == []
 
 
-@pytest.mark.parametrize("width", [320, 700, 1400])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "scheme"), sampled(product([320, 700, 1400], ["light", "dark"]), 5)
+)
 def test_it_fits_every_screen(chromium, page, tmp_path, width, scheme):
     wide = "x" * 400
     home = home_of(
@@ -125,6 +128,23 @@ def test_it_fits_every_screen(chromium, page, tmp_path, width, scheme):
     dark = sum(map(int, paper.strip("rgb()").split(","))) < 200
     assert dark == (scheme == "dark")
     assert ink != paper
+
+
+def test_the_head_of_a_turn_is_not_hidden_on_a_phone(chromium, page, tmp_path):
+    turns = []
+    for number in range(1, 9):
+        parent = f"a{number - 1}" if number > 1 else None
+        turns.append(said(f"q{number}", parent, f"Question {number}"))
+        turns.append(answer(f"a{number}", f"q{number}", f"m{number}"))
+    path = page(page_of(home_of(tmp_path, *turns)))
+    visit = Visit(chromium, path, viewport={"width": 390, "height": 500})
+    visit.page.click("nav a[href='#t5']")
+    visit.page.wait_for_timeout(200)
+    assert visit.page.evaluate(
+        "(() => { const head = document.querySelector('#t5 h2');"
+        " const { left, top, height } = head.getBoundingClientRect();"
+        " return head.contains(document.elementFromPoint(left + 5, top + height / 2)); })()"
+    )
 
 
 def test_a_table_on_a_phone_breaks_no_word(chromium, page, tmp_path):

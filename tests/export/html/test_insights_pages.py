@@ -14,7 +14,7 @@ from export.browser import (
     needs_browser,
     smallest_word,
 )
-from turnlog.export.html.insights_page import insights_page
+from turnlog.export.html.insights_page import insights_page, spending
 from turnlog.export.html.summary_page import summary_page
 from turnlog.export.masking import Masking
 from turnlog.formats import find_homes
@@ -174,3 +174,10 @@ def test_a_browser_draws_them_and_nothing_acts(found, tmp_path):
                 if name == "page":
                     assert narrowest_text(visit) >= 100
                 assert smallest_word(visit) >= 5
+
+
+def test_the_cost_of_two_years_is_drawn_by_day_with_few_labels():
+    chart = spending({"2025-03-04": 7.0, "2026-10-31": 1.0}, "2024-11-01", "2026-10-31")
+    assert chart.count("<circle") == 730
+    assert "<title>2025-03-04: $7.00</title>" in chart
+    assert chart.count("text-anchor") < 12

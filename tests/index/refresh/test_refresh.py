@@ -105,7 +105,8 @@ def test_sessions_are_those_of_the_catalog_and_of_their_logs(indexed):
     homes, rows = indexed
     columns = ("session", "home", "layout", "path", "size", "project", "title", "tag", "started",
                "active", "records", "prompts", "subagents", "damages", "branch", "version",
-               "models", "life", "is_sidechain", "is_gone")  # fmt: skip
+               "models", "life", "is_sidechain", "errors", "model_set",
+               "branch_set", "tool_set", "is_gone")  # fmt: skip
     ours = {row[3]: dict(zip(columns, row, strict=True)) for row in rows["sessions"]}
     listed = list_sessions(homes).sessions
     shown = {path for path, row in ours.items() if not row["is_sidechain"] and path}

@@ -235,7 +235,7 @@ def start(ring, number, work):
         os._exit(status)
 
 
-@pytest.fixture(params=[1.5, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.fixture(params=[0.7, pytest.param(6, marks=pytest.mark.slow)])
 def ring(tmp_path, request):
     made = Ring(tmp_path, request.param)
     yield made

@@ -26,7 +26,9 @@ def server(world, tmp_path):
 
 def rows_of(page):
     """Give each session's row in words, by its id, in the order of the page."""
-    rows = re.findall(r"<li(?: class=\"(\w+)\")?><a href=\"/session/([^\"]+)\">(.*?)</li>", page)
+    rows = re.findall(
+        r"<li(?: class=\"(\w+)\")? id=\"[^\"]+\"><a href=\"/session/([^\"]+)\">(.*?)</li>", page
+    )
     return {session: (kind, " ".join(words_of(rest).split())) for kind, session, rest in rows}
 
 
@@ -44,7 +46,9 @@ def test_who_waits_comes_first_and_who_works_says_on_what(world, server):
     assert rows[ONE][0] == "working"
     assert "Bash make kite" in rows[ONE][1]
     assert rows[THREE][0] == ""
-    assert '<meta http-equiv="refresh" content="5">' in page
+    assert 'http-equiv="refresh"' not in page  # A reload loses what one types.
+    assert '<section id="now" data-live="now"' in page
+    assert '<noscript><a href="/now" class="button">Reload</a></noscript>' in page
     words = " ".join(words_of(page).split())
     assert "1 waits for you 2 running" in words
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -20,9 +20,11 @@ from turnlog.errors import TurnlogError
 from turnlog.health import checks
 from turnlog.health.findings import CheckContext, DoctorFinding, Example, Kind, Urgency
 from turnlog.health.footprint import Footprint, OwnFile, find_footprint
+from turnlog.storage.atomic_files import size_at
 
 __all__ = [
     "CHECKS",
+    "QUICK",
     "Checkup",
     "DoctorFinding",
     "Example",
@@ -61,6 +63,10 @@ CHECKS: Final = (
     Check("index", "the index", checks.index),
     Check("unreadable", "unreadable files", checks.unreadable),  # Last: the others may find more.
 )
+QUICK: Final[frozenset[Kind]] = frozenset(
+    {"losses", "cleanup", "crashed", "permissions", "space", "orphans", "todos"}
+)
+"""The checks that read no logs, except for a few records."""
 _ORDER: Final = list(Urgency)
 
 
@@ -92,11 +98,13 @@ class Checkup(Struct, kw_only=True):
     checked_at: datetime
 
 
-def check_up(context: CheckContext) -> Checkup:
-    """Run every check."""
+def check_up(context: CheckContext, kinds: Collection[Kind] | None = None) -> Checkup:
+    """Run every check, or those of *kinds*."""
     everything: list[DoctorFinding] = []
     checked = []
     for check in CHECKS:
+        if kinds is not None and check.kind not in kinds:
+            continue
         problem, findings = None, []
         try:
             findings = check.look(context)
@@ -120,8 +128,10 @@ def check_up(context: CheckContext) -> Checkup:
         homes=[os.fspath(home) for home in context.homes],
         sessions=count_sessions(context.homes, context.index),
         logs=len(context.logs),
-        size_bytes=sum(seen.size_bytes for seen in context.surveyed),
-        in_use=len(context.in_use),
+        size_bytes=sum(size_at(log.path) for log in context.logs)
+        if kinds is not None
+        else sum(seen.size_bytes for seen in context.surveyed),
+        in_use=len(context.in_use) if kinds is None else 0,
         checked_at=context.now,
     )
 

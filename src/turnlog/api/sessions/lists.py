@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from turnlog.catalog.facets import FacetValue, SessionFacets
 from turnlog.catalog.indexed_sessions import (
     IndexedSession,
     ProjectCatalog,
@@ -12,46 +13,65 @@ from turnlog.catalog.indexed_sessions import (
     SessionCatalog,
     SessionSort,
     SessionTotals,
+    find_indexed,
     list_indexed,
     list_projects,
     session_totals,
 )
-from turnlog.catalog.names import models_used, no_such_model, no_such_tool, tools_named
+from turnlog.catalog.names import (
+    matching_projects,
+    models_used,
+    no_such_model,
+    no_such_project,
+    no_such_tool,
+    tools_named,
+)
+from turnlog.catalog.quick_find import FoundSession, QuickFind, quick_find
 from turnlog.catalog.session_figures import (
     RecordPosition,
     SessionFigures,
     newest_records,
     placed_record,
     session_figures,
+    uuids_at,
 )
 from turnlog.catalog.sessions import Keeping, SessionList, SessionRow, list_sessions
-from turnlog.costs.lists import costs_by
+from turnlog.costs.lists import SessionCosts, costs_by
 from turnlog.formats import Home
 from turnlog.index.connection import Index
 
 __all__ = [
+    "FacetValue",
+    "FoundSession",
     "IndexedSession",
     "Keeping",
     "ProjectCatalog",
     "ProjectRow",
     "ProjectSort",
+    "QuickFind",
     "RecordPosition",
     "SessionCatalog",
+    "SessionCosts",
+    "SessionFacets",
     "SessionFigures",
     "SessionList",
     "SessionRow",
     "SessionSort",
     "SessionTotals",
     "costs_by",
+    "find_indexed",
     "list_indexed",
     "list_projects",
     "list_sessions",
     "newest_records",
     "placed_record",
+    "project_directories",
+    "quick_find",
     "session_figures",
     "session_totals",
     "sessions_in",
     "unknown_names",
+    "uuids_at",
 ]
 
 
@@ -61,6 +81,15 @@ def sessions_in(project: str | None, homes: Iterable[Home]) -> set[str | None] |
         return None
     rows = list_sessions(tuple(homes), project=project, archived=None, limit=None).sessions
     return {row.id for row in rows}
+
+
+def project_directories(index: Index, typed: str) -> tuple[list[str], str]:
+    """Return the directories that the name or path *typed* matches, and a note if there are none.
+
+    A name that several directories have matches all of them.
+    """
+    found = matching_projects(index.db, typed)
+    return found, "" if found else no_such_project(index.db, typed)
 
 
 def unknown_names(index: Index, *, tool: str | None = None, model: str | None = None) -> str:

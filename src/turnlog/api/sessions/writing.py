@@ -28,6 +28,7 @@ __all__ = [
     "fork_session",
     "label_session",
     "remove_tags",
+    "set_labels",
 ]
 
 
@@ -74,6 +75,19 @@ def remove_tags(homes: Sequence[Home], name: str, tags: Sequence[str] = ()) -> L
             raise UsageError(f"session {session.id[:8]} has no tag {tag!r}", hint=hint)
     after = [tag for tag in before if tag not in unwanted]
     return _labels(store, session if after == before else _retag(store, session, after))
+
+
+def set_labels(
+    store: Store,
+    name: str,
+    *,
+    title: str | None = None,
+    tags: Sequence[str] | None = None,
+    pinned: bool | None = None,
+) -> LabelsDocument:
+    """Set the title, the tags or the pin of a session; None leaves it as it is."""
+    tag = None if tags is None else join_tags(_checked(tags))
+    return _labels(store, store.update(name, title=title, tag=tag, pinned=pinned))
 
 
 def _checked(tags: Sequence[str]) -> list[str]:

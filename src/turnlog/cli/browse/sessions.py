@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 # Repeated here so that --help imports nothing slow; a test compares them with the API's.
 SORTS: Final = (
-    "active", "started", "title", "records", "prompts", "tokens", "cost", "subagents", "duration",
-    "size",
+    "active", "started", "title", "project", "records", "prompts", "tokens", "cost", "subagents",
+    "errors", "duration", "size",
 )  # fmt: skip
 LIFE: Final = ("created", "active", "resumed", "expired", "deleted")
 # What else a session can be, with the name of the filter.
@@ -46,6 +46,7 @@ _FILTERS: Final = {
     "gone": "gone",
     "damaged": "has_damage",
     "crashed": "crashed",
+    "errors": "has_errors",
     "subagents": "has_subagents",
 }
 _TITLE_AT_LEAST: Final = 20
@@ -77,7 +78,8 @@ Examples:
     multiple=True,
     metavar="STATE",
     help="Only this state; repeatable: archived, pinned, kept, gone (deleted by the agent),"
-    " damaged, crashed, running, subagents (has some), created, active, resumed, expired, deleted.",
+    " damaged, crashed, running, errors (has some), subagents (has some), created, active,"
+    " resumed, expired, deleted.",
 )
 @click.option(
     "--sort",
@@ -111,7 +113,7 @@ def command(
     from turnlog.api.homes import all_homes
     from turnlog.api.sessions.lists import (
         IndexedSession,
-        costs_by,
+        SessionCosts,
         list_indexed,
         unknown_names,
     )
@@ -123,7 +125,7 @@ def command(
             words=words,
             sort=sort,
             limit=limit or None,
-            costs=costs_by("session", index, options.configured_prices()),
+            costs=SessionCosts(index, options.configured_prices()),
             **filters,
             **of_states,
         )
@@ -242,6 +244,7 @@ def _columns(out: Console, rows: Any, now: datetime, sort: str) -> list[_Column]
         "started": _Column("started", lambda row: age(now, row.started_at), 2),
         "records": _Column("records", lambda row: f"{row.records:,}", 2),
         "subagents": _Column("subagents", lambda row: f"{row.subagents:,}", 2),
+        "errors": _Column("errors", lambda row: f"{row.errors:,}", 2),
         "duration": _Column("lasted", _lasted, 2),
         "size": _Column("size", lambda row: size(row.size_bytes), 2),
         "prompts": _Column("prompts", _prompts, 2),

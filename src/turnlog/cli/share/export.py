@@ -138,11 +138,12 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
     if names and has_period:
         raise click.UsageError("cannot combine SESSION with --project, --since or --until")
     target = options["target"]
+    shape = _shape(options["shape"], target)
     export = Export(
         homes=all_homes(homes),
         names=names,
         period=period,
-        shape=_shape(options["shape"], target),
+        shape=shape,
         target=Path(target) if target else None,
         is_directory=_is_directory(target),
         options=ConversationOptions(
@@ -151,6 +152,7 @@ def command(names: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
             tools=options["tools"],
             thinking=not options["no_thinking"],
             images=not options["no_images"],
+            colors=shape == "html",
         ),
         table=options["table"],
         is_redacted=not options["no_redact"],

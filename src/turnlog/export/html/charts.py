@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from turnlog.export.html.page import Child, Fragment, asset, element
+from turnlog.export.html.page import Child, Fragment, OwnUrl, asset, element
 from turnlog.pricing.money import shown
 
 LEVELS: Final = 5
@@ -32,6 +32,18 @@ CHART_CSS: Final = asset("charts.css")
 """The style of charts; a page with a chart needs it."""
 
 Shown = Callable[[float], str]
+Link = Callable[[str], OwnUrl | None]
+"""Returns the address that the mark with this name leads to."""
+
+
+def no_link(_name: str) -> OwnUrl | None:
+    """Return no address, as on a page without a server."""
+    return None
+
+
+def linked(href: OwnUrl | None, content: Child, **attributes: str | None) -> Child:
+    """Return *content* as a link, if there is an address."""
+    return element("a", content, href=href, **attributes) if href else content
 
 
 class Bar(NamedTuple):
@@ -60,7 +72,7 @@ def plain(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
 
 
-def bars(title: str, rows: Sequence[Bar], *, width: int = 640) -> Fragment:
+def bars(title: str, rows: Sequence[Bar], *, width: int = 640, link: Link = no_link) -> Fragment:
     """Return a chart of horizontal bars with names and values."""
     if not rows:
         return _empty(title, width)
@@ -68,24 +80,27 @@ def bars(title: str, rows: Sequence[Bar], *, width: int = 640) -> Fragment:
     names = min(240, width * 2 // 5)
     values = 90
     room = max(1, width - names - values)
-    top = max((_sound(row.value) for row in rows), default=0) or 1
-    drawn = []
+    top = max((finite(row.value) for row in rows), default=0) or 1
+    drawn: list[Child] = []
     for number, row in enumerate(rows):
         y = number * height
-        long = _length(_sound(row.value), top, room)
-        shown = row.shown or plain(_sound(row.value))
+        long = _length(finite(row.value), top, room)
+        shown = row.shown or plain(finite(row.value))
         drawn += [
             _text(_cut(row.label), 0, y + 17, class_="name"),
             element("rect", x=names, y=y + 6, width=room, height=14, rx=3, class_="track"),
-            element(
-                "rect",
-                element("title", f"{row.label}: {shown}"),
-                x=names,
-                y=y + 6,
-                width=long,
-                height=14,
-                rx=min(3.0, long / 2),
-                class_="mark",
+            _mark(
+                link(row.label),
+                element(
+                    "rect",
+                    element("title", f"{row.label}: {shown}"),
+                    x=names,
+                    y=y + 6,
+                    width=long,
+                    height=14,
+                    rx=min(3.0, long / 2),
+                    class_="mark",
+                ),
             ),
             _text(shown, width, y + 17, class_="value", text_anchor="end"),
         ]
@@ -99,13 +114,14 @@ def lines(
     shown: Shown = plain,
     width: int = 640,
     height: int = 180,
+    link: Link = no_link,
 ) -> Fragment:
     """Return a line chart from zero up, with a few labels below."""
     if not points:
         return _empty(title, width)
     left, bottom, top_space = 52, 22, 10
     room, tall = width - left - 8, height - bottom - top_space
-    values = [_sound(point.value) for point in points]
+    values = [finite(point.value) for point in points]
     top = max(values) or 1
     step = room / max(1, len(points) - 1)
     places = [
@@ -114,7 +130,7 @@ def lines(
     ]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     floor = top_space + tall
-    drawn = [
+    drawn: list[Child] = [
         *_rules((left, width - 8), (top_space, tall), top, shown),
         element(
             "polygon",
@@ -126,10 +142,9 @@ def lines(
     radius = 3 if len(points) == 1 else max(1.5, min(3.0, step / 3))
     for point, value, (x, y) in zip(points, values, places, strict=True):
         tooltip = element("title", f"{point.label}: {shown(value)}")
-        drawn.append(
-            element("circle", tooltip, cx=round(x, 1), cy=round(y, 1), r=radius, class_="mark")
-        )
-    for n in _spread(len(points), 6):
+        circle = element("circle", tooltip, cx=round(x, 1), cy=round(y, 1), r=radius, class_="mark")
+        drawn.append(_mark(link(point.label), circle))
+    for n in spread(len(points), 6):
         anchor = "start" if n == 0 and len(points) > 1 else "middle"
         anchor = "end" if n == len(points) - 1 and len(points) > 1 else anchor
         drawn.append(_text(points[n].label, places[n][0], height - 5, text_anchor=anchor))
@@ -143,30 +158,37 @@ def heat_map(
     column_names: Sequence[str],
     *,
     shown: Shown = plain,
+    link: Link = no_link,
 ) -> Fragment:
     """Return a heat map: the larger the value, the stronger the color."""
-    cells = [[_sound(value) for value in row] for row in rows]
+    cells = [[finite(value) for value in row] for row in rows]
     top = max((value for row in cells for value in row), default=0)
     if not cells or not any(cells):
         return _empty(title, 640)
     left, above, size = 40, 18, 24
     columns = max(map(len, cells))
-    drawn = [
+    drawn: list[Child] = [
         _text(_name(column_names, n), left + n * size + size / 2, 12, text_anchor="middle")
         for n in range(0, columns, 3 if columns > 12 else 1)
     ]
     for y, row in enumerate(cells):
         drawn.append(_text(_name(row_names, y), 0, above + y * size + 15))
         for x, value in enumerate(row):
-            tooltip = f"{_name(row_names, y)} {_name(column_names, x)}: {shown(value)}"
-            drawn.append(
-                _cell(left + x * size, above + y * size, size - 3, level(value, top), tooltip)
-            )
+            name = f"{_name(row_names, y)} {_name(column_names, x)}"
+            tooltip = f"{name}: {shown(value)}"
+            cell = _cell(left + x * size, above + y * size, size - 3, level(value, top), tooltip)
+            drawn.append(_mark(link(name) if value else None, cell))
     return _chart(title, left + columns * size, above + len(cells) * size, drawn)
 
 
 def calendar(
-    title: str, values: Mapping[str, float], first: str, last: str, *, shown: Shown = plain
+    title: str,
+    values: Mapping[str, float],
+    first: str,
+    last: str,
+    *,
+    shown: Shown = plain,
+    link: Link = no_link,
 ) -> Fragment:
     """Return a calendar of the days from *first* to *last* (ISO dates), one column per week.
 
@@ -176,11 +198,13 @@ def calendar(
     if begin > end:
         return _empty(title, 640)
     begin = max(begin, end - timedelta(days=min(7 * _MOST_WEEKS - 1, end.toordinal() - 1)))
-    top = max((_sound(value) for value in values.values()), default=0)
+    top = max((finite(value) for value in values.values()), default=0)
     left, above = 34, 18
     offset = begin.weekday()
     size = max(_CELL, min(2 * _CELL, _USUAL_WIDTH // ((end - begin).days // 7 + 2)))
-    drawn = [_text(_WEEKDAYS[n], 0, above + n * size + size / 2 + 4) for n in (0, 2, 4)]
+    drawn: list[Child] = [
+        _text(_WEEKDAYS[n], 0, above + n * size + size / 2 + 4) for n in (0, 2, 4)
+    ]
     weeks = 0
     labelled_month = None
     for n in range((end - begin).days + 1):
@@ -191,9 +215,10 @@ def calendar(
             if labelled_month is None or day.day <= 7:
                 drawn.append(_text(_MONTHS[day.month - 1], left + weeks * size, 11))
             labelled_month = day.month
-        value = _sound(values.get(day.isoformat(), 0))
+        value = finite(values.get(day.isoformat(), 0))
         where = (left + weeks * size, above + row * size)
-        drawn.append(_cell(*where, size - 2, level(value, top), f"{day}: {shown(value)}"))
+        cell = _cell(*where, size - 2, level(value, top), f"{day}: {shown(value)}")
+        drawn.append(_mark(link(day.isoformat()) if value else None, cell))
     return _chart(title, left + (weeks + 1) * size, above + 7 * size, drawn)
 
 
@@ -205,7 +230,13 @@ def level(value: float, top: float) -> int:
     return max(1, min(LEVELS - 1, math.ceil(math.sqrt(min(1.0, value / top)) * (LEVELS - 1))))
 
 
-def _chart(title: str, width: float, height: float, drawn: Sequence[Fragment]) -> Fragment:
+def _mark(href: OwnUrl | None, mark: Fragment) -> Child:
+    """Return a mark; its link is not reached by the Tab key, since there are hundreds of them."""
+    return linked(href, mark, tabindex="-1")
+
+
+def _chart(title: str, width: float, height: float, drawn: Sequence[Child]) -> Fragment:
+    has_links = any("<a " in each for each in drawn if isinstance(each, str))
     svg = element(
         "svg",
         element("title", title),
@@ -213,10 +244,12 @@ def _chart(title: str, width: float, height: float, drawn: Sequence[Fragment]) -
         viewBox=f"0 0 {_number(width)} {_number(height)}",
         width=_number(width),
         height=_number(height),
-        role="img",
+        role="group" if has_links else "img",
+        aria_label=title if has_links else None,
         class_="chart wide" if width > _WIDE else "chart",
     )
-    return element("div", svg, class_="drawn")
+    # What scrolls on a phone must be reachable with keys.
+    return element("div", svg, class_="drawn", tabindex="0" if width > _WIDE else None)
 
 
 def _empty(title: str, width: int) -> Fragment:
@@ -254,7 +287,7 @@ def _text(text: str, x: float, y: float, **attributes: str) -> Fragment:
     return element("text", text, x=round(x, 1), y=round(y, 1), **attributes)
 
 
-def _sound(value: float) -> float:
+def finite(value: float) -> float:
     """Return *value* as a finite number that is not negative."""
     if not value > 0:
         return 0.0
@@ -278,7 +311,7 @@ def _name(names: Sequence[str], n: int) -> str:
     return names[n] if n < len(names) else ""
 
 
-def _spread(count: int, most: int) -> list[int]:
+def spread(count: int, most: int) -> list[int]:
     """Return up to *most* evenly spaced indexes below *count*, with the first and the last."""
     if count <= most:
         return list(range(count))
@@ -327,7 +360,7 @@ def time(ms: int | None) -> str:
     return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms} ms"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Child]], *, names: int = 1) -> Fragment:
+def table(heads: Sequence[Child], rows: Iterable[Sequence[Child]], *, names: int = 1) -> Fragment:
     """Return a table; the first *names* columns are text, the others numbers."""
 
     def cell(tag: str, number: int, content: Child) -> Fragment:

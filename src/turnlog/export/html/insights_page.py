@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 from turnlog.export.html.charts import (
     CHART_CSS,
     Bar,
     ChartPoint,
+    Link,
     bars,
     calendar,
     count,
     counted,
     heat_map,
     lines,
+    linked,
     money,
+    no_link,
     part,
     short,
     table,
     time,
 )
-from turnlog.export.html.page import Child, Fragment, asset, element, page
+from turnlog.export.html.page import Child, Fragment, OwnUrl, asset, element, page
 from turnlog.insights.cache import REASONS
 from turnlog.insights.groups import WEEKDAYS, DayRow
 from turnlog.insights.report import Insights
@@ -36,8 +39,27 @@ from turnlog.insights.report import Insights
 Clean = Callable[[str], str]
 """Returns a text of a log, safe to output."""
 
-_MANY_DAYS: Final = 400
+
+class InsightLinks(NamedTuple):
+    """Where rows and marks lead. A page without a server has no links; `turnlog web` has."""
+
+    behind: Callable[[str, str | None], OwnUrl | None] = lambda _figure, _row: None
+    """Returns the address of what is behind a figure, or behind one row of it."""
+    place: Callable[[str | None, str, int], OwnUrl | None] = lambda _session, _log, _offset: None
+    """Returns the address of a record: its session, log and offset."""
+    period: Callable[[datetime, datetime], OwnUrl | None] = lambda _since, _until: None
+    """Returns the address of the report on another period."""
+
+    def to(self, words: str, figure: str, row: str | None = None) -> Child:
+        """Return *words* as a link to what is behind a figure, if there is one."""
+        return linked(self.behind(figure, row), words)
+
+
+_NO_LINKS: Final = InsightLinks()
+
 _MOST_BARS: Final = 10
+_MOST_DAYS: Final = 1_100
+"""Of a longer time, the last three years are drawn."""
 
 CSS: Final = asset("insights.css")
 INSIGHTS_CSS: Final = CHART_CSS + CSS
@@ -52,21 +74,23 @@ def insights_page(found: Insights, zone: tzinfo, clean: Clean) -> str:
     return page(title, body, css=INSIGHTS_CSS)
 
 
-def insights_sections(found: Insights, zone: tzinfo, clean: Clean) -> Child:
+def insights_sections(
+    found: Insights, zone: tzinfo, clean: Clean, links: InsightLinks = _NO_LINKS
+) -> Child:
     """Return everything below the title; the page needs INSIGHTS_CSS."""
     if not found.overview.prompts and not found.overview.messages:
         nothing = element("p", "Nothing happened in this period.")
         return [nothing, _footer(found, zone, clean)]
     return [
-        _cards(found),
-        _days(found, zone),
-        _models(found, clean),
-        _projects(found, clean),
-        _tools(found, clean),
-        _errors(found, clean),
-        _edits(found, clean),
-        _cache(found),
-        _turns(found, clean, zone),
+        _cards(found, links),
+        _days(found, zone, links),
+        _models(found, clean, links),
+        _projects(found, clean, links),
+        _tools(found, clean, links),
+        _errors(found, clean, links),
+        _edits(found, clean, links),
+        _cache(found, links),
+        _turns(found, clean, zone, links),
         _footer(found, zone, clean),
     ]
 
@@ -80,7 +104,7 @@ def span_of(found: Insights, zone: tzinfo) -> tuple[str, str]:
     return (found.days[0].day if found.days else ""), until
 
 
-def card(value: str, what: str) -> Fragment:
+def card(value: Child, what: str) -> Fragment:
     """Return a card with a figure and its label."""
     return element("div", element("b", value), element("span", what), class_="card")
 
@@ -90,29 +114,26 @@ def costs_by_day(days: Iterable[DayRow]) -> dict[str, float]:
     return {row.day: float(row.cost_usd) for row in days}
 
 
-def spending(costs: Mapping[str, float], first: str, last: str) -> Fragment:
-    """Return a chart of cost by day, or by month if there are too many days."""
+def spending(costs: Mapping[str, float], first: str, last: str, link: Link = no_link) -> Fragment:
+    """Return a chart of cost by day."""
     begin, end = date.fromisoformat(first), date.fromisoformat(last)
-    if (end - begin).days > _MANY_DAYS:
-        months: dict[str, float] = {}
-        for day, cost in costs.items():
-            months[day[:7]] = months.get(day[:7], 0) + cost
-        points = [ChartPoint(month, cost) for month, cost in months.items()]
-    else:
-        names = [(begin + timedelta(days=n)).isoformat() for n in range((end - begin).days + 1)]
-        points = [ChartPoint(name, costs.get(name, 0)) for name in names]
-    return lines("Cost over time", points, shown=_dollars, width=900)
+    begin = max(begin, end - timedelta(days=min(_MOST_DAYS, end.toordinal()) - 1))
+    names = [(begin + timedelta(days=n)).isoformat() for n in range((end - begin).days + 1)]
+    points = [ChartPoint(name, costs.get(name, 0)) for name in names]
+    return lines("Cost over time", points, shown=_dollars, width=900, link=link)
 
 
-def messages_by_day(found: Insights, first: str, last: str) -> Fragment:
+def messages_by_day(found: Insights, first: str, last: str, link: Link = no_link) -> Fragment:
     """Return a calendar of messages."""
-    return calendar("Messages by day", {row.day: row.messages for row in found.days}, first, last)
+    messages = {row.day: row.messages for row in found.days}
+    return calendar("Messages by day", messages, first, last, link=link)
 
 
-def activity(found: Insights) -> Fragment:
+def activity(found: Insights, link: Link = no_link) -> Fragment:
     """Return a heat map of the hours of the week."""
     hours = [f"{hour:02}" for hour in range(24)]
-    return heat_map("Messages by hour of the week", found.hours.messages, WEEKDAYS, hours)
+    title = "Messages by hour of the week"
+    return heat_map(title, found.hours.messages, WEEKDAYS, hours, link=link)
 
 
 def _dollars(value: float) -> str:
@@ -124,25 +145,25 @@ def _section(title: str, figure: str, *content: Child) -> Fragment:
     return element("section", element("h2", title), content, hint)
 
 
-def _cards(found: Insights) -> Fragment:
+def _cards(found: Insights, links: InsightLinks) -> Fragment:
     top = found.overview
     return element(
         "div",
-        card(money(top.cost_usd), "at the API's prices"),
-        card(count(top.sessions), "sessions"),
-        card(count(top.prompts), "prompts"),
-        card(count(top.messages), "messages"),
+        card(links.to(money(top.cost_usd), "days"), "at the API's prices"),
+        card(links.to(count(top.sessions), "sessions"), "sessions"),
+        card(links.to(count(top.prompts), "prompts"), "prompts"),
+        card(links.to(count(top.messages), "messages"), "messages"),
         card(short(top.tokens), "tokens"),
-        card(time(top.working_ms), "agents worked"),
-        card(count(top.calls), "calls"),
-        card(part(top.failure_rate), "of them failed"),
-        card(part(found.cache.efficiency), "read from the cache"),
+        card(links.to(time(top.working_ms), "turns"), "agents worked"),
+        card(links.to(count(top.calls), "tools"), "calls"),
+        card(links.to(part(top.failure_rate), "failures"), "of them failed"),
+        card(links.to(part(found.cache.efficiency), "cache"), "read from the cache"),
         card(f"{found.streaks.longest_days:,} days", "longest streak"),
         class_="cards",
     )
 
 
-def _days(found: Insights, zone: tzinfo) -> Child:
+def _days(found: Insights, zone: tzinfo, links: InsightLinks) -> Child:
     if not found.days:
         return None
     streaks, top = found.streaks, found.overview
@@ -153,19 +174,23 @@ def _days(found: Insights, zone: tzinfo) -> Child:
         text += f", the busiest {top.most_active_day}"
     if streaks.current_days:
         text += f"; {streaks.current_days:,} in a row up to now"
-    costs = spending(costs_by_day(found.days), first, last)
+
+    def to_day(day: str) -> OwnUrl | None:
+        return links.behind("days", day)
+
+    costs = spending(costs_by_day(found.days), first, last, to_day)
     return _section("Cost over time", "days", costs), _section(
         "When",
         'hours:"Wed 14"',
         element("p", f"{text}."),
-        messages_by_day(found, first, last),
+        messages_by_day(found, first, last, to_day),
         element("h3", "Hours of the week"),
-        activity(found),
-        _weeks(found),
+        activity(found, lambda hour: links.behind("hours", hour)),
+        _weeks(found, links),
     )
 
 
-def _weeks(found: Insights) -> Fragment | None:
+def _weeks(found: Insights, links: InsightLinks) -> Fragment | None:
     week = found.week_against_week
     if week is None:
         return None
@@ -177,16 +202,21 @@ def _weeks(found: Insights) -> Fragment | None:
         ("prompts", count(week.before_prompts), count(week.prompts), ""),
         ("sessions", count(week.before_sessions), count(week.sessions), ""),
     ]
-    heads = ("", "the seven days before", "the last seven days", "")
+    spans = (
+        ("the seven days before", week.since_at - timedelta(days=7), week.since_at),
+        ("the last seven days", week.since_at, week.until_at),
+    )
+    periods = (linked(links.period(since, until), name) for name, since, until in spans)
+    heads = ("figure", *periods, "change")
     return element("div", element("h3", "Week against week"), table(heads, rows))
 
 
-def _models(found: Insights, clean: Clean) -> Fragment | None:
+def _models(found: Insights, clean: Clean, links: InsightLinks) -> Fragment | None:
     if not found.models:
         return None
     rows = [
         (
-            clean(row.model),
+            links.to(clean(row.model), "models", row.model),
             count(row.messages),
             short(row.output),
             part(row.cache_efficiency),
@@ -199,7 +229,7 @@ def _models(found: Insights, clean: Clean) -> Fragment | None:
     heads = ("model", "messages", "output", "cached", "calls failed", "a message", "cost")
     subagents = [
         (
-            clean(row.kind or "not known"),
+            links.to(clean(row.kind or "not known"), "subagents", row.kind or "not known"),
             count(row.subagents),
             count(row.messages),
             money(row.cost_usd),
@@ -215,12 +245,12 @@ def _models(found: Insights, clean: Clean) -> Fragment | None:
     )
 
 
-def _projects(found: Insights, clean: Clean) -> Fragment | None:
+def _projects(found: Insights, clean: Clean, links: InsightLinks) -> Fragment | None:
     if not found.projects:
         return None
     rows = [
         (
-            clean(row.project or "not known"),
+            links.to(clean(row.project or "not known"), "projects", row.project or "not known"),
             count(row.sessions),
             count(row.prompts),
             count(row.messages),
@@ -233,27 +263,42 @@ def _projects(found: Insights, clean: Clean) -> Fragment | None:
     return _section("Projects", "projects", table(heads, rows))
 
 
-def _tools(found: Insights, clean: Clean) -> Fragment | None:
+def _tools(found: Insights, clean: Clean, links: InsightLinks) -> Fragment | None:
     if not found.tools:
         return None
     used = [Bar(clean(row.tool), row.calls, count(row.calls)) for row in found.tools[:_MOST_BARS]]
+    by_words = {clean(row.tool): row.tool for row in found.tools}
     rows = [
         (
-            clean(row.tool),
+            links.to(clean(row.tool), "tools", row.tool),
             count(row.calls),
-            count(row.failed),
+            links.to(count(row.failed), "failures", row.tool) if row.failed else "0",
             part(row.failure_rate),
             time(row.median_ms),
             time(row.total_ms),
         )
         for row in found.tools
     ]
-    sequences = [(clean(" → ".join(row.tools)), count(row.count)) for row in found.sequences]
-    commands = [(clean(row.command), count(row.count)) for row in found.commands]
+    sequences = [
+        (
+            links.to(clean(" → ".join(row.tools)), "sequences", " -> ".join(row.tools)),
+            count(row.count),
+        )
+        for row in found.sequences
+    ]
+    commands = [
+        (links.to(clean(row.command), "commands", row.command), count(row.count))
+        for row in found.commands
+    ]
     heads = ("tool", "calls", "failed", "rate", "median", "in all")
     return element(
         "div",
-        _section("Tools", "tools", bars("Calls by tool", used), table(heads, rows)),
+        _section(
+            "Tools",
+            "tools",
+            bars("Calls by tool", used, link=lambda name: links.behind("tools", by_words[name])),
+            table(heads, rows),
+        ),
         element(
             "div",
             _section("One after another", 'sequences:"Read -> Edit"',
@@ -266,14 +311,14 @@ def _tools(found: Insights, clean: Clean) -> Fragment | None:
     )  # fmt: skip
 
 
-def _errors(found: Insights, clean: Clean) -> Fragment | None:
+def _errors(found: Insights, clean: Clean, links: InsightLinks) -> Fragment | None:
     if not found.errors:
         return None
     rows = [
         (
             clean(row.tool),
             element("code", clean(row.example or "(its log is gone)")),
-            row.signature[:8],
+            links.to(row.signature[:8], "errors", f"{row.signature} {row.tool}"),
             count(row.count),
             count(row.sessions),
         )
@@ -283,7 +328,7 @@ def _errors(found: Insights, clean: Clean) -> Fragment | None:
     return _section("Errors", "errors:SIGNATURE", table(heads, rows, names=3))
 
 
-def _edits(found: Insights, clean: Clean) -> Fragment | None:
+def _edits(found: Insights, clean: Clean, links: InsightLinks) -> Fragment | None:
     edits = found.edits
     if not edits.edits and not edits.failed:
         return None
@@ -295,7 +340,7 @@ def _edits(found: Insights, clean: Clean) -> Fragment | None:
     )
     rows = [
         (
-            clean(row.file),
+            links.to(clean(row.file), "edits", row.file),
             count(row.edits),
             count(row.failed),
             count(row.sessions),
@@ -307,7 +352,7 @@ def _edits(found: Insights, clean: Clean) -> Fragment | None:
     return _section("Edits", "edits", element("p", text), table(heads, rows))
 
 
-def _cache(found: Insights) -> Fragment:
+def _cache(found: Insights, links: InsightLinks) -> Fragment:
     cache, compactions = found.cache, found.compactions
     text = (
         f"{part(cache.efficiency)} of what models read came from the cache, which saved"
@@ -315,13 +360,16 @@ def _cache(found: Insights) -> Fragment:
         f" {short(cache.missed_tokens)} tokens and {money(cache.missed_usd)}."
     )
     rows = [
-        (REASONS[row.reason], count(row.misses), short(row.tokens), money(row.cost_usd))
+        (
+            links.to(REASONS[row.reason], "cache", row.reason),
+            count(row.misses),
+            short(row.tokens),
+            money(row.cost_usd),
+        )
         for row in cache.reasons
     ]
-    context = (
-        f"{counted(compactions.compactions, 'compaction')}"
-        f" in {counted(compactions.sessions, 'session')}"
-    )
+    compacted = links.to(counted(compactions.compactions, "compaction"), "compactions")
+    context = f" in {counted(compactions.sessions, 'session')}"
     if compactions.average_tokens is not None:
         context += f", at {short(compactions.average_tokens)} tokens on average"
     return element(
@@ -332,23 +380,26 @@ def _cache(found: Insights) -> Fragment:
             element("p", text),
             table(("why it was missed", "times", "tokens", "cost"), rows) if rows else None,
         ),
-        _section("Compactions", "compactions", element("p", f"{context}.")),
+        _section("Compactions", "compactions", element("p", compacted, f"{context}.")),
     )
 
 
-def _turns(found: Insights, clean: Clean, zone: tzinfo) -> Fragment | None:
+def _turns(found: Insights, clean: Clean, zone: tzinfo, links: InsightLinks) -> Fragment | None:
     turns, cut = found.turns, found.interruptions
     if not turns.turns:
         return None
-    text = (
-        f"{counted(turns.turns, 'turn')}, {time(turns.median_ms)} long in the middle. A person"
-        f" stopped an agent {counted(cut.interruptions, 'time')}; never answered:"
-        f" {counted(cut.unanswered, 'call')}."
-    )
+    text = [
+        links.to(counted(turns.turns, "turn"), "turns"),
+        f", {time(turns.median_ms)} long in the middle. A person stopped an agent ",
+        links.to(counted(cut.interruptions, "time"), "interruptions"),
+        "; never answered: ",
+        links.to(counted(cut.unanswered, "call"), "unanswered"),
+        ".",
+    ]
     rows = [
         (
             f"{row.at.astimezone(zone):%Y-%m-%d %H:%M}" if row.at else "",
-            clean(row.prompt or "—"),
+            linked(links.place(row.session, row.log, row.offset), clean(row.prompt or "—")),
             (row.session or "")[:8],
             time(row.duration_ms),
         )

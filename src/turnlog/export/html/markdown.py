@@ -22,7 +22,7 @@ from turnlog.text import inert
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markdown_it.token import Token
+    from markdown_it.token import Token as Parsed
 
 _LONGEST: Final = 60_000
 _BRACKETS: Final = 2_000
@@ -118,26 +118,26 @@ def _markdown() -> MarkdownIt:
 # Rules are called as methods of the renderer.
 
 
-def _text(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+def _text(_renderer: Any, tokens: Sequence[Parsed], at: int, *_: Any) -> str:
     return escaped(tokens[at].content)
 
 
-def _code(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+def _code(_renderer: Any, tokens: Sequence[Parsed], at: int, *_: Any) -> str:
     return f"<code>{escaped(tokens[at].content)}</code>"
 
 
-def _block(_renderer: Any, tokens: Sequence[Token], at: int, _options: Any, env: Any) -> str:
+def _block(_renderer: Any, tokens: Sequence[Parsed], at: int, _options: Any, env: Any) -> str:
     token = tokens[at]
     language = token.info.strip().split(maxsplit=1)[0] if token.info.strip() else None
     code = env["highlighter"].code(token.content.rstrip("\n"), language)
-    return f"<pre><code>{code}</code></pre>"
+    return f'<pre tabindex="0"><code>{code}</code></pre>'
 
 
-def _link(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+def _link(_renderer: Any, tokens: Sequence[Parsed], at: int, *_: Any) -> str:
     return _opened(str(tokens[at].attrs.get("href", "")))
 
 
-def _image(renderer: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+def _image(renderer: Any, tokens: Sequence[Parsed], at: int, options: Any, env: Any) -> str:
     """Return a link to an image: showing it would need a request."""
     token = tokens[at]
     alt = renderer.renderInlineAsText(token.children or [], options, env) or "image"
@@ -150,18 +150,18 @@ def _opened(address: str) -> str:
     return f'<a href="{escaped(address, keep="")}" rel="noopener noreferrer">'
 
 
-def _cell(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+def _cell(_renderer: Any, tokens: Sequence[Parsed], at: int, *_: Any) -> str:
     return f"<{tokens[at].tag}>"  # Without the style attribute for its alignment.
 
 
-def _ordered(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+def _ordered(_renderer: Any, tokens: Sequence[Parsed], at: int, *_: Any) -> str:
     start = tokens[at].attrs.get("start")
     return f'<ol start="{int(start)}">' if start is not None else "<ol>"
 
 
-def _table(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+def _table(_renderer: Any, tokens: Sequence[Parsed], at: int, *_: Any) -> str:
     is_open = tokens[at].type == "table_open"
-    return '<div class="scroll"><table>' if is_open else "</table></div>"
+    return '<div class="scroll" tabindex="0"><table>' if is_open else "</table></div>"
 
 
 _RULES: Final[dict[str, Callable[..., str]]] = {
@@ -183,6 +183,10 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 
+Token = tuple[str, str]
+"""The class of a part of code, "" for none, and its text."""
+
+
 class Highlighter:
     """Highlights the code of one page until its budget is spent."""
 
@@ -191,11 +195,29 @@ class Highlighter:
 
     def code(self, code: str, language: str | None) -> Fragment:
         """Return *code* as HTML, highlighted if it is short enough."""
+        tokens = self._tokens(code, language)
+        if tokens is None:
+            return escaped(code)
+        return Fragment("".join(_piece(kind, text) for kind, text in tokens))
+
+    def lines(self, code: str, language: str | None) -> list[list[Token]] | None:
+        """Return the marked parts of each line of *code*; None if it is not highlighted."""
+        tokens = self._tokens(code, language)
+        if tokens is None:
+            return None
+        found: list[list[Token]] = [[]]
+        for kind, text in tokens:
+            first, *rest = text.split("\n")
+            found[-1].append((kind, first))
+            found += [[(kind, line)] for line in rest]
+        return found
+
+    def _tokens(self, code: str, language: str | None) -> list[Token] | None:
         name = _LANGUAGES.get((language or "").lower())
         if name is None or len(code) > min(_LONGEST_CODE, self._left) or _is_slow(code):
-            return escaped(code)
+            return None
         self._left -= len(code)
-        return Fragment("".join(_marked(code, name)))
+        return _marked(code, name)
 
 
 def language_of(path: str) -> str | None:
@@ -210,17 +232,17 @@ def _is_slow(code: str) -> bool:
     return len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE
 
 
-def _marked(code: str, name: str) -> list[str]:
-    pieces: list[str] = []
+def _marked(code: str, name: str) -> list[Token]:
+    pieces: list[Token] = []
     kind, pending = _PLAIN, ""
     for token, text in _lexer(name).get_tokens(code):
         found = _kind(token)
         if found == kind or not text.strip():
             pending += text
             continue
-        pieces.append(_piece(kind, pending))
+        pieces.append((kind, pending))
         kind, pending = found, text
-    pieces.append(_piece(kind, pending))
+    pieces.append((kind, pending))
     return pieces
 
 

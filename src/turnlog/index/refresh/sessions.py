@@ -10,13 +10,13 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from turnlog.index.database import transaction
-from turnlog.index.ids import OFFSET_BITS, microseconds, short_uuid
+from turnlog.index.ids import OFFSET_BITS, Names, json_array, microseconds, named, short_uuid
 from turnlog.index.refresh.line_decoder import OF_SUBAGENT
 from turnlog.index.refresh.log_state import LogState, unpacked
 from turnlog.records.session_summary import SessionSummary
@@ -42,12 +42,14 @@ def note_sessions(db: sqlite3.Connection) -> None:
     if db.execute("SELECT 1 FROM pending_sessions LIMIT 1").fetchone() is None:
         return
     with transaction(db):
+        sets = Names(db, "name_sets", "names")
         for (session,) in db.execute("SELECT session FROM pending_sessions ORDER BY 1").fetchall():
             logs = _logs_of(db, session)
             # Also where no log is left, so that its figures go.
             known = db.execute("SELECT home FROM sessions WHERE session = ?", (session,))
             for home in sorted({log.home for log in logs} | {row[0] for row in known}):
                 _note(db, session, home, [log for log in logs if log.home == home])
+                _note_names(db, session, home, sets)
         db.execute("DELETE FROM pending_sessions")
         _drop_empty(db)
 
@@ -129,6 +131,39 @@ def _note(db: sqlite3.Connection, session: str, home: str, logs: Sequence[_LogRo
         f" VALUES ({', '.join('?' * (len(row) + 2))})"
         f" ON CONFLICT (session, home) DO UPDATE SET {updates}",
         (session, home, *(utf8_safe(value) for value in row.values())),
+    )
+
+
+_BRANCHES: Final = (
+    "SELECT name FROM names WHERE id IN (SELECT DISTINCT branch FROM records WHERE session = ?)"
+)
+# A call may be written twice.
+_TOOLS: Final = f"""
+SELECT n.name, count(
+    DISTINCT CASE WHEN c.is_error THEN coalesce(c.call_id, c.record || ' ' || c.block) END
+)
+FROM records AS r CROSS JOIN calls AS c ON c.record = r.id JOIN names AS n ON n.id = c.tool
+WHERE r.session = ? AND r.type IS NOT {named("file-history")} GROUP BY c.tool
+"""  # noqa: S608 - Ours.
+
+
+def _note_names(db: sqlite3.Connection, session: str, home: str, sets: Names) -> None:
+    """Write which models, branches and tools a session has, and how many calls failed."""
+    number, branch, models = db.execute(
+        "SELECT id, git_branch, models FROM sessions WHERE session = ? AND home = ?",
+        (session, home),
+    ).fetchone()
+    branches = {name for (name,) in db.execute(_BRANCHES, (number,))} | {branch}
+    tools = dict(db.execute(_TOOLS, (number,)).fetchall())
+    found = (
+        [name for name in msgspec.json.decode(models) if not name.startswith("<")],
+        filter(None, branches),
+        tools,
+    )
+    ids = [sets[json_array(sorted(names))] for names in found]
+    db.execute(
+        "UPDATE sessions SET model_set = ?, branch_set = ?, tool_set = ?, errors = ? WHERE id = ?",
+        (*ids, sum(tools.values()), number),
     )
 
 

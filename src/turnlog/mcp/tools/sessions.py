@@ -9,7 +9,7 @@ from msgspec import Struct
 from pydantic import Field
 
 from turnlog.api.arguments import configured_prices
-from turnlog.api.sessions.lists import IndexedSession, SessionSort, costs_by, list_indexed
+from turnlog.api.sessions.lists import IndexedSession, SessionCosts, SessionSort, list_indexed
 from turnlog.mcp.context import ToolContext
 from turnlog.mcp.pages import ToolAnswer
 from turnlog.mcp.tool import Limit, PageStart, Project, Since, Tool, Until
@@ -92,7 +92,7 @@ def list_sessions(
             reverse=reverse,
             limit=limit,
             offset=page.place,
-            costs=costs_by("session", index, configured_prices()),
+            costs=SessionCosts(index, configured_prices()),
             now=ctx.now(),
         )
     return ToolAnswer(

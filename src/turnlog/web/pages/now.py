@@ -1,4 +1,4 @@
-"""The page of what agents are doing now; it reloads itself every few seconds.
+"""The page of what agents are doing now; it updates itself.
 
 Sessions that wait for a person come first, then those at work, then those of the last day.
 """
@@ -12,13 +12,12 @@ from typing import Final
 from turnlog.api.live import ASKED_FOR, Doing, LiveDocument, LiveSession
 from turnlog.export.html.charts import counted, short, time
 from turnlog.export.html.insights_page import card
-from turnlog.export.html.page import Child, Fragment, element
+from turnlog.export.html.page import Child, Fragment, OwnUrl, element
 from turnlog.export.html.session_page import duration
 from turnlog.pricing.money import shown
 from turnlog.web.context import PageContext, Params
-from turnlog.web.layout import CARDS_CSS, address, framed
+from turnlog.web.layout import address, framed
 
-_AGAIN_SECONDS: Final = 5
 _MOST_CALLS: Final = 4
 _LONGEST: Final = 240
 _WORDS: Final = {
@@ -32,22 +31,6 @@ _WORDS: Final = {
     Doing.CRASHED: "crashed",
 }
 
-_CSS: Final = """
-ol.now { list-style: none; margin: 1.4rem 0; padding: 0; }
-ol.now > li { padding: .8rem 0 .8rem .9rem; border-bottom: 1px solid var(--line);
-  border-left: 3px solid var(--line); margin-bottom: .5rem; }
-ol.now > li.waiting { border-left-color: var(--warn); }
-ol.now > li.working { border-left-color: var(--good); }
-ol.now > li.crashed { border-left-color: var(--bad); }
-ol.now a { color: inherit; font-weight: 600; text-decoration: none; }
-ol.now a:hover { color: var(--accent); }
-ol.now p { margin: .15rem 0; }
-.waiting .doing b { color: var(--warn); } .working .doing b { color: var(--good); }
-.crashed .doing b { color: var(--bad); }
-.facts { color: var(--faint); font-size: .87rem; }
-meter { width: 6rem; height: .7rem; vertical-align: middle; }
-"""
-
 
 def now_page(params: Params) -> str:
     """Return the page of running and recent sessions."""
@@ -56,14 +39,22 @@ def now_page(params: Params) -> str:
     seen = ctx.live.look()
     rows = [_session(each, seen.at, ctx) for each in seen.sessions]
     told = element("p", "No agent runs, and none did in the last day.")
+    reload = element("noscript", element("a", "Reload", href=OwnUrl("/now"), class_="button"))
     return framed(
         "Now",
         "Now",
-        element("div", list(_cards(seen)), class_="cards"),
-        [element("p", ctx.clean(notice), class_="note") for notice in ctx.live.notices],
-        element("ol", rows, class_="now") if rows else told,
-        css=CARDS_CSS + _CSS,
-        again_seconds=_AGAIN_SECONDS,
+        element("h1", "Now"),
+        element(
+            "section",
+            element("p", f"At {ctx.when(seen.at)} ", reload, class_="faint"),
+            element("div", list(_cards(seen)), class_="cards"),
+            [element("p", ctx.clean(notice), class_="note") for notice in ctx.live.notices],
+            element("ol", rows, class_="now") if rows else told,
+            id="now",
+            data_live="now",
+            aria_label="Sessions",
+        ),
+        styles=("now",),
     )
 
 
@@ -87,11 +78,12 @@ def _session(session: LiveSession, now: datetime, ctx: PageContext) -> Fragment:
     return element(
         "li",
         element("a", title, href=address(f"/session/{session.id}")),
-        element("p", _doing(session, now), class_="doing"),
+        element("p", words, class_="doing") if (words := _doing(session, now)) else None,
         [element("p", _call(each.tool, each.asked, ctx)) for each in session.calls[:_MOST_CALLS]],
         _prompt(session, title, ctx),
         element("p", _facts(session, ctx), class_="facts"),
         class_=_kind(session),
+        id=f"now-{session.id}",
     )
 
 
@@ -133,7 +125,8 @@ def _facts(session: LiveSession, ctx: PageContext) -> Child:
     ]
     percent = session.context_percent
     if percent is not None:
-        bar = element("meter", value=f"{min(percent, 100):.0f}", min="0", max="100", high="80")
+        bar = element("meter", value=f"{min(percent, 100):.0f}", min="0", max="100", high="80",
+                      aria_label="context used")  # fmt: skip
         facts.append(["context ", bar, f" {percent:.0f} %"])
     known = [fact for fact in facts if fact]
     return [[" · " if number else None, fact] for number, fact in enumerate(known)]
