@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from turnlog.records.dialects.codex import CODEX
 from turnlog.records.dialects.flat import FLAT
 from turnlog.records.dialects.leftovers import Dialect
 from turnlog.records.dialects.orchestrator import ORCHESTRATOR
@@ -19,7 +20,7 @@ CLAUDE = Dialect(
     to_house=lambda fields: fields,
     from_house=lambda fields: fields,
 )
-DIALECTS = (ORCHESTRATOR, FLAT, CLAUDE)
+DIALECTS = (CODEX, ORCHESTRATOR, FLAT, CLAUDE)
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
 
