@@ -66,9 +66,12 @@ class Rollout:
     """The log of one session, written line by line.
 
     *prompts* are what a person typed, and *responses* the usage of each response that was paid
-    for in this session: neither has what the log repeats of other sessions. *total* is Codex's own
-    cumulative figure, which a fork takes over from its parent.
+    for in this session: neither has what the log repeats of other sessions. *said* is what a resume
+    has to send of prompts and answers. *total* is Codex's own cumulative figure. A fork takes over
+    both from its parent.
     """
+
+    provider = "openai"
 
     def __init__(self, home, number, *, is_paginated=True, parent=None, spawned_by=None, name=""):
         self.home, self.id, self.is_paginated = Path(home), thread_id(number), is_paginated
@@ -77,6 +80,7 @@ class Rollout:
         self.model = NEW_MODEL if is_paginated else OLD_MODEL
         self.prompts, self.responses, self.answers, self.calls = [], [], [], []
         self.total = parent.total if parent else NOTHING
+        self.said = [*parent.said] if parent else []
         self.ordinal = parent.ordinal if parent and is_paginated else 0
         self.turns = 0
         self.name = name
@@ -123,7 +127,7 @@ class Rollout:
         about = {"thread_id": self.id, "turn_id": self.turn_id, "completed_at_ms": 0}
         self.event("item_completed", item={"type": kind, **item}, **about)
 
-    def said(self, role, text, kind="input_text"):
+    def message(self, role, text, kind="input_text"):
         number = f"msg_{self.id[-4:]}_{self.ordinal}"
         named = {"id": number} if self.is_paginated else {}
         self.item("message", role=role, content=[{"type": kind, "text": text}], **named)
@@ -144,7 +148,7 @@ class Rollout:
             "originator": "codex_exec",
             "cli_version": "0.169.0" if self.is_paginated else "0.133.0",
             "source": "exec",
-            "model_provider": "openai",
+            "model_provider": self.provider,
             "base_instructions": {"text": INSTRUCTIONS},
             "git": {"branch": "main", "commit_hash": "0" * 40},
         }
@@ -170,19 +174,20 @@ class Rollout:
         self.turns += 1
         self.event("task_started", turn_id=self.turn_id, model_context_window=258_400)
         if self.turns == 1:
-            self.said("developer", "<permissions instructions>\nAnything goes.")
-            self.said("user", f"# AGENTS.md instructions for {PROJECT}\n\nPrune in winter.")
-            self.said("user", f"<environment_context>\n  <cwd>{PROJECT}</cwd>")
+            self.message("developer", "<permissions instructions>\nAnything goes.")
+            self.message("user", f"# AGENTS.md instructions for {PROJECT}\n\nPrune in winter.")
+            self.message("user", f"<environment_context>\n  <cwd>{PROJECT}</cwd>")
         self.line(
             "turn_context",
             {"turn_id": self.turn_id, "cwd": PROJECT, "model": self.model, "effort": "high"},
         )
-        self.said("user", text)
+        self.message("user", text)
         if self.is_paginated:
             content = [{"type": "text", "text": text, "text_elements": []}]
             self.completed("UserMessage", id=f"user_{self.ordinal}", content=content)
         else:
             self.event("user_message", message=text, images=[])
+        self.said.append(text)
         if not self.spawned_by:
             self.prompts.append(text)
 
@@ -236,7 +241,7 @@ class Rollout:
         told = json.dumps({"agent_id": helper.id, "nickname": "Ash"})
         self.item("function_call_output", call_id=call_id, output=told)
         told = json.dumps({"agent_path": helper.id, "status": {"completed": helper.answers[-1]}})
-        self.said("user", f"<subagent_notification>\n{told}\n</subagent_notification>")
+        self.message("user", f"<subagent_notification>\n{told}\n</subagent_notification>")
 
     def answer(self, text, usage=None):
         """Answer in words, and end the turn; *usage* is what the response cost."""
@@ -246,8 +251,9 @@ class Rollout:
             self.completed("AgentMessage", id=number, content=content)
         else:
             self.event("agent_message", message=text)
-        self.said("assistant", text, "output_text")
+        self.message("assistant", text, "output_text")
         self.answers.append(text)
+        self.said.append(text)
         if usage:
             self.spend(usage)
         self.event("task_complete", turn_id=self.turn_id, last_agent_message=text)
@@ -262,6 +268,7 @@ class Rollout:
         said = {"type": "message", "role": "user"}
         said["content"] = [{"type": "input_text", "text": summary}]
         replacement = {"message": summary, "replacement_history": [said]}
+        self.said = [summary]
         self.line("compacted", replacement | {"compaction_response_id": response_id})
         self.completed("ContextCompaction", id=f"compact_{self.ordinal}")
 
