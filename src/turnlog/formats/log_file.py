@@ -83,11 +83,15 @@ _ENDINGS: tuple[tuple[str, Compression | None], ...] = (
 
 
 class LogName(Struct, frozen=True):
-    """The parts of a log's name. *id* is a session's id, a subagent's id or a day."""
+    """The parts of a log's name. *id* is a session's id, a subagent's id or a day.
+
+    *session_id* is the session of a subagent, if neither its directory nor its records name it.
+    """
 
     kind: LogKind
     id: str
     compression: Compression | None
+    session_id: str | None = None
 
 
 def read_name(name: str) -> LogName | None:

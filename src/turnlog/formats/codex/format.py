@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from turnlog.formats.codex.heads import head_of
 from turnlog.formats.format import HOME, Format, Place
 from turnlog.formats.log_file import Compression, LogName
 
@@ -74,6 +75,13 @@ class Codex(Format):
 
     def log_name(self, place: Place, name: str) -> LogName | None:
         return rollout_name(name)
+
+    def log_at(self, place: Place, item: Item) -> LogName | None:
+        name = rollout_name(item.name)
+        session_id = head_of(item.path).session_id if name is not None else None
+        if name is None or session_id is None:
+            return name
+        return LogName("subagent", name.id, name.compression, session_id)
 
     def owner_of(self, name: str) -> str | None:
         rollout = rollout_name(name.rpartition("/")[2])
