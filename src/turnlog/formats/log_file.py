@@ -69,9 +69,9 @@ LOG_SUFFIX = ".jsonl"
 META = ".meta.json"
 """The suffix of metadata next to a log."""
 
-RESERVED = frozenset({"history", "journal"})
-"""Ids that no log may have: history.jsonl holds a home's prompts, journal.jsonl events of a
-workflow or of turnlog itself.
+RESERVED = frozenset({"history", "journal", "session_index"})
+"""Ids that no log may have: history.jsonl holds a home's prompts, session_index.jsonl the names of
+its sessions, journal.jsonl events of a workflow or of turnlog itself.
 """
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from turnlog.formats.format import HOME, Format, Place
-from turnlog.formats.log_file import Compression, LogName
+from turnlog.formats.format import HOME, Format, ListMismatch, LogBase, Place
+from turnlog.formats.log_file import Compression, LogFile, LogName
 
 if TYPE_CHECKING:
+    from turnlog.formats.homes import Home
     from turnlog.formats.walk import Item
 
 SESSIONS: Final = "sessions"
@@ -87,6 +89,23 @@ class Codex(Format):
 
     def resume_command(self, session_id: str) -> list[str]:
         return [self.program, "resume", session_id]
+
+    def list_mismatches(self, home: Home, logs: Iterable[LogFile]) -> Iterable[ListMismatch]:
+        from turnlog.formats.codex.state import mismatches
+
+        is_own = os.path.realpath(home) == os.path.realpath(self.own_home())
+        variable = "" if is_own else f"{self.home_variable}={shlex.quote(str(home.path))} "
+        return mismatches(home.path, logs, variable + self.program)
+
+    def base_of(self, path: Path) -> LogBase | None:
+        from turnlog.formats.codex.forks import base_of
+
+        return base_of(path)
+
+    def base_problem(self, base: LogBase, path: Path) -> str | None:
+        from turnlog.formats.codex.forks import base_problem
+
+        return base_problem(base, path)
 
 
 FORMAT = Codex()
