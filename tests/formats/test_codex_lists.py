@@ -162,10 +162,6 @@ def test_a_fork_knows_what_it_continues(world):
 def test_other_logs_continue_nothing(world):
     whole = (world.old, world.old_fork, world.old_helper, world.new, world.helper, world.archived)
     assert [FORMAT.base_of(each.path) for each in whole] == [None] * len(whole)
-    world.old.path.write_bytes(b"no record\n")
-    assert FORMAT.base_of(world.old.path) is None
-    world.old.path.write_bytes(b"")
-    assert FORMAT.base_of(world.old.path) is None
     assert FORMAT.base_of(world.home / "gone") is None
 
 

@@ -159,6 +159,10 @@ class Format:
         """Parse the name of a file in *place*; None if it is not a log of this format."""
         return None
 
+    def log_at(self, place: Place, item: Item) -> LogName | None:
+        """Return what *item* is; override it if a name does not say whether it is a subagent's."""
+        return self.log_name(place, item.name)
+
     @property
     def log_directories(self) -> frozenset[str]:
         """The directories of a home that may hold logs, or directories with logs."""

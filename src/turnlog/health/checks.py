@@ -252,7 +252,7 @@ def forks(context: CheckContext) -> list[DoctorFinding]:
     """Find sessions that begin with a part of another log that is not there any more."""
     by_id: dict[str | None, list[LogFile]] = {}
     for log in context.logs:
-        by_id.setdefault(log.session_id, []).append(log)
+        by_id.setdefault(log.own_id, []).append(log)
     examples = []
     for log in context.logs:
         base = log.format.base_of(log.path)

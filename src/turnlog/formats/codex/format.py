@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from turnlog.formats.codex.heads import head_of
 from turnlog.formats.format import HOME, Format, ListMismatch, LogBase, Place
 from turnlog.formats.log_file import Compression, LogFile, LogName
 
@@ -77,6 +78,13 @@ class Codex(Format):
     def log_name(self, place: Place, name: str) -> LogName | None:
         return rollout_name(name)
 
+    def log_at(self, place: Place, item: Item) -> LogName | None:
+        name = rollout_name(item.name)
+        session_id = head_of(item.path).session_id if name is not None else None
+        if name is None or session_id is None:
+            return name
+        return LogName("subagent", name.id, name.compression, session_id)
+
     def owner_of(self, name: str) -> str | None:
         rollout = rollout_name(name.rpartition("/")[2])
         return rollout.id if rollout is not None else None
@@ -98,9 +106,10 @@ class Codex(Format):
         return mismatches(home.path, logs, variable + self.program)
 
     def base_of(self, path: Path) -> LogBase | None:
-        from turnlog.formats.codex.forks import base_of
-
-        return base_of(path)
+        base = head_of(str(path)).base
+        if base is None:
+            return None
+        return LogBase(base.thread_id, base.end_byte_offset, base.end_ordinal_exclusive)
 
     def base_problem(self, base: LogBase, path: Path) -> str | None:
         from turnlog.formats.codex.forks import base_problem

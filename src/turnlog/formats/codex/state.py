@@ -68,7 +68,7 @@ def mismatches(home: Path, logs: Iterable[LogFile], program: str) -> Iterator[Li
     listed = listed_sessions(home)
     if listed is None:
         return
-    by_id = {log.session_id: log for log in logs}
+    by_id = {log.own_id: log for log in logs}
     for each in listed:
         log = by_id.get(each.id)
         if log is None:
@@ -81,7 +81,7 @@ def mismatches(home: Path, logs: Iterable[LogFile], program: str) -> Iterator[Li
                 detail = f"listed as {each.path}, so it cannot be resumed"
                 yield ListMismatch(each.id, log.path, detail, has_log=True, command=command)
     for session_id, log in by_id.items():
-        if session_id is not None:
+        if session_id and log.kind == "session":  # Nobody looks for subagents in a list.
             is_archived = log.path.parent.name == "archived_sessions"
             verb = "unarchive" if is_archived else "resume"
             command = f"{program} {verb} {session_id}"
