@@ -18,8 +18,14 @@ OLD_MODEL, NEW_MODEL = "gpt-5-codex", "gpt-5"
 INSTRUCTIONS = "Be brief and kind to trees."
 
 
+def dated_id(at, number):
+    """Return an id as Codex makes them: it begins with the time in milliseconds."""
+    ms = f"{int(at.timestamp() * 1000):012x}"
+    return f"{ms[:8]}-{ms[8:]}-7000-8000-{number:012x}"
+
+
 def thread_id(number):
-    return f"019a7000-0000-7000-8000-{number:012x}"
+    return dated_id(BEGAN_AT + timedelta(hours=number), number)
 
 
 class Usage(NamedTuple):
@@ -135,10 +141,6 @@ class Rollout:
 
     # -- what happens in a session
 
-    @property
-    def turn_id(self):
-        return f"{self.id[:-4]}{self.turns:04}"
-
     def meta(self):
         """Begin the session, or go on with it: every start of the program wrote one of these."""
         payload = {
@@ -172,6 +174,7 @@ class Rollout:
     def prompt(self, text):
         """Begin a turn, with the context that the program puts before what was typed."""
         self.turns += 1
+        self.turn_id = dated_id(self.now, self.turns)
         self.event("task_started", turn_id=self.turn_id, model_context_window=258_400)
         if self.turns == 1:
             self.message("developer", "<permissions instructions>\nAnything goes.")

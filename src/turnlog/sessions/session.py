@@ -175,6 +175,7 @@ class Session:
         """Usage and cost of the session, including its agents."""
         account = Account()
         for log in self.read_logs:
+            account.begin_log()
             for item in self.read(log):
                 account.take(item.record)
         return account.priced(session_id=self.id)

@@ -19,6 +19,7 @@ CLAUDE = Dialect(
     recognises=lambda _fields: True,
     to_house=lambda fields: fields,
     from_house=lambda fields: fields,
+    usage_marks=(b'"usage"',),
 )
 DIALECTS = (CODEX, ORCHESTRATOR, FLAT, CLAUDE)
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}

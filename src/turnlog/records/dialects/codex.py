@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from turnlog.errors import NotSerialisable
+from turnlog.records.dialects.codex_usage import MARKS, CodexUsage
 from turnlog.records.dialects.leftovers import Dialect, Fields
 
 _LINE: Final = frozenset({"timestamp", "type", "payload", "ordinal", "metadata"})
@@ -475,4 +476,4 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-CODEX = Dialect("codex", recognises, to_house, from_house)
+CODEX = Dialect("codex", recognises, to_house, from_house, MARKS, CodexUsage)
