@@ -68,7 +68,10 @@ def test_an_empty_claude_config_dir_counts_as_unset(user):
 def test_claude_config_dir_may_be_a_list(tmp_path):
     one, two = made(tmp_path / "one"), made(tmp_path / "two")
     setting = f"{one}, {two},,{tmp_path / 'absent'},{one}"
-    assert find_homes(environ={"HOME": "/nobody", "CLAUDE_CONFIG_DIR": setting}) == (Home(one), Home(two))
+    assert find_homes(environ={"HOME": "/nobody", "CLAUDE_CONFIG_DIR": setting}) == (
+        Home(one),
+        Home(two),
+    )
 
 
 def test_a_directory_whose_name_has_a_comma_wins_over_the_list(tmp_path):
