@@ -90,6 +90,27 @@ class SettingsEntry(Struct, frozen=True):
     """Where to run this command; "" for anywhere."""
 
 
+class ListMismatch(NamedTuple):
+    """A session that is in an agent's own list but not among its logs, or the other way round."""
+
+    session_id: str
+    path: Path
+    """Its log, or the list that it is in."""
+    detail: str
+    has_log: bool
+    command: str = ""
+    """What to run to have it listed again."""
+
+
+class LogBase(NamedTuple):
+    """The beginning of another session's log that a log continues without repeating it."""
+
+    session_id: str
+    end_offset: int
+    end_ordinal: int
+    """The number of the first record after it."""
+
+
 class Format:
     """One way to keep sessions. The defaults are those of a format that has nothing special."""
 
@@ -284,6 +305,18 @@ class Format:
 
     def resume_command(self, session_id: str) -> list[str] | None:
         """Return the command that continues a session; None if there is none."""
+        return None
+
+    def list_mismatches(self, home: Home, logs: Iterable[LogFile]) -> Iterable[ListMismatch]:
+        """Return how the agent's own list of sessions differs from *logs*, those of *home*."""
+        return ()
+
+    def base_of(self, path: Path) -> LogBase | None:
+        """Return the part of another session's log that the log at *path* continues, or None."""
+        return None
+
+    def base_problem(self, base: LogBase, path: Path) -> str | None:
+        """Return why *base* is not the beginning of the log at *path* any more; None if it is."""
         return None
 
 

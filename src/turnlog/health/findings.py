@@ -21,6 +21,8 @@ from turnlog.formats import Home, LogFile, Problem, find_everywhere
 from turnlog.health.survey import Planned, SessionReview, Surveyed, look_closer, plans_of, survey
 from turnlog.index.connection import Index
 from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
+from turnlog.keep.restore.restorable import mirrors
+from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.state import Running, running_sessions
 from turnlog.storage.sources import LINE_CAP
 
@@ -33,6 +35,7 @@ _REMEDIES: Final = ("repair", "recover", "delete")
 Kind = Literal[
     "damage", "unreadable", "empty", "large", "crashed", "parents", "reach", "calls", "orphans",
     "todos", "permissions", "index", "cleanup", "losses", "space", "shortened",
+    "listed", "forks",
 ]  # fmt: skip
 
 
@@ -140,6 +143,12 @@ class CheckContext:
     def looks(self) -> list[SessionReview]:
         """The results of examining suspect sessions."""
         return list(look_closer(self.surveyed, self.is_live, self.progress))
+
+    @cached_property
+    def restorable(self) -> set[str]:
+        """The sessions that are kept or in the trash."""
+        kept = {session for mirror in mirrors(self.homes) for session in mirror.sessions}
+        return kept.union(*(each.entry.sessions for each in Trash(self.own).entries()))
 
     @property
     def in_use(self) -> list[Surveyed]:

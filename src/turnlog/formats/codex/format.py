@@ -13,12 +13,20 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from turnlog.formats.codex.heads import head_of, own_start
-from turnlog.formats.format import HOME, Format, InheritedPart, Place
+from turnlog.formats.format import (
+    HOME,
+    Format,
+    InheritedPart,
+    ListMismatch,
+    LogBase,
+    Place,
+)
 from turnlog.formats.homes import Home
 from turnlog.formats.log_file import Compression, LogFile, LogName
 
@@ -114,6 +122,24 @@ class Codex(Format):
 
     def resume_command(self, session_id: str) -> list[str]:
         return [self.program, "resume", session_id]
+
+    def list_mismatches(self, home: Home, logs: Iterable[LogFile]) -> Iterable[ListMismatch]:
+        from turnlog.formats.codex.state import mismatches
+
+        is_own = os.path.realpath(home) == os.path.realpath(self.own_home())
+        variable = "" if is_own else f"{self.home_variable}={shlex.quote(str(home.path))} "
+        return mismatches(home.path, logs, variable + self.program)
+
+    def base_of(self, path: Path) -> LogBase | None:
+        base = head_of(str(path)).base
+        if base is None:
+            return None
+        return LogBase(base.thread_id, base.end_byte_offset, base.end_ordinal_exclusive)
+
+    def base_problem(self, base: LogBase, path: Path) -> str | None:
+        from turnlog.formats.codex.forks import base_problem
+
+        return base_problem(base, path)
 
 
 FORMAT = Codex()

@@ -29,6 +29,7 @@ class HistoryBase(Struct, frozen=True):
 
     thread_id: str
     end_byte_offset: int
+    end_ordinal_exclusive: int = 0
 
 
 class RolloutHead(Struct, frozen=True):

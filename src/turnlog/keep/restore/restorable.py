@@ -203,6 +203,26 @@ class Restorable:
         """The copy itself, and those in other projects."""
         return [self, *self.elsewhere]
 
+    @cached_property
+    def bases(self) -> list[Restorable]:
+        """The kept sessions whose logs it continues without repeating them, the nearest first."""
+        found: dict[str, Restorable] = {}
+        session: Restorable | None = self
+        while session is not None and session.id not in found:
+            found[session.id] = session
+            session = session.base
+        return list(found.values())[1:]
+
+    @property
+    def base(self) -> Restorable | None:
+        """The kept session whose log it continues without repeating it, or None."""
+        for name in self.mains:
+            log = log_in(name)
+            base = log[0].base_of(self.mirror.newest(name).path) if log is not None else None
+            if base is not None:
+                return self.mirror.sessions.get(base.session_id)
+        return None
+
     @property
     def at_last(self) -> tuple[bool, int, str]:
         """The sort key for copies of one session: existing first, then by mtime.
