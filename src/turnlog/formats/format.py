@@ -57,6 +57,14 @@ class ProcessFile(NamedTuple):
     cwd: str | None = None
 
 
+class InheritedPart(NamedTuple):
+    """The beginning of another session's log that a session continues."""
+
+    log: LogFile
+    end: int
+    """The offset after its last record."""
+
+
 class CleanupPeriod(Struct, kw_only=True, frozen=True):
     """After how many days without a change a home's sessions are deleted."""
 
@@ -162,6 +170,17 @@ class Format:
     def log_at(self, place: Place, item: Item) -> LogName | None:
         """Return what *item* is; override it if a name does not say whether it is a subagent's."""
         return self.log_name(place, item.name)
+
+    def inherited(self, log: LogFile) -> Sequence[InheritedPart]:
+        """Return the parts of other logs that *log* continues, in reading order."""
+        return ()
+
+    def own_start(self, path: str | os.PathLike[str]) -> int:
+        """Return where a log's own records begin, after copies of another session's.
+
+        Its first record is always its own.
+        """
+        return 0
 
     @property
     def log_directories(self) -> frozenset[str]:

@@ -18,12 +18,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from turnlog.formats.codex.heads import head_of
-from turnlog.formats.format import HOME, Format, ListMismatch, LogBase, Place
+from turnlog.formats.codex.heads import head_of, own_start
+from turnlog.formats.format import (
+    HOME,
+    Format,
+    InheritedPart,
+    ListMismatch,
+    LogBase,
+    Place,
+)
+from turnlog.formats.homes import Home
 from turnlog.formats.log_file import Compression, LogFile, LogName
 
 if TYPE_CHECKING:
-    from turnlog.formats.homes import Home
     from turnlog.formats.walk import Item
 
 SESSIONS: Final = "sessions"
@@ -37,7 +44,7 @@ _OWN: Final = re.compile(
 _UUID: Final = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _ROLLOUT: Final = re.compile(
     rf"rollout-[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}-[0-9]{{2}}-[0-9]{{2}}"
-    rf"-(?P<id>{_UUID})(?:_{_UUID})?\.jsonl(?:\.(?P<compression>gz|zst))?"
+    rf"-(?P<id>{_UUID})(?:_(?P<rollout>{_UUID}))?\.jsonl(?:\.(?P<compression>gz|zst))?"
 )
 
 _COMPRESSIONS: Final[dict[str | None, Compression | None]] = {None: None, "gz": "gz", "zst": "zst"}
@@ -85,6 +92,24 @@ class Codex(Format):
             return name
         return LogName("subagent", name.id, name.compression, session_id)
 
+    def inherited(self, log: LogFile) -> Sequence[InheritedPart]:
+        parts: list[InheritedPart] = []
+        base = head_of(os.fspath(log.path)).base
+        rollouts: dict[str, LogFile] = {}
+        while base is not None:
+            if not rollouts:
+                rollouts = _rollouts_of(log.home)
+            # Each once: the parents of a damaged rollout may lead back to it.
+            parent = rollouts.pop(base.thread_id.lower(), None)
+            if parent is None:
+                break
+            parts.append(InheritedPart(parent, base.end_byte_offset))
+            base = head_of(os.fspath(parent.path)).base
+        return parts[::-1]
+
+    def own_start(self, path: str | os.PathLike[str]) -> int:
+        return own_start(os.fspath(path))
+
     def owner_of(self, name: str) -> str | None:
         rollout = rollout_name(name.rpartition("/")[2])
         return rollout.id if rollout is not None else None
@@ -122,6 +147,18 @@ class Codex(Format):
 
 
 FORMAT = Codex()
+
+
+def _rollouts_of(home: Home) -> dict[str, LogFile]:
+    """Return the rollouts of a home by their own id, which a revert changes."""
+    from turnlog.formats.find import find_logs
+
+    named = ((_ROLLOUT.fullmatch(log.path.name), log) for log in find_logs(home))
+    return {
+        (found["rollout"] or found["id"]).lower(): log
+        for found, log in named
+        if found is not None and log.layout == FORMAT.name
+    }
 
 
 def rollout_name(name: str) -> LogName | None:

@@ -1,16 +1,21 @@
-"""The first line of a rollout: whose subagent it is, and where the history of a fork begins.
+"""What the first lines of a rollout say: whose subagent it is, and what it has of other sessions.
 
-A rollout is listed often and its first line never changes, so it is read once by each process.
+A rollout is listed often and its first lines never change, so they are read once by each process.
 """
 
 # No string annotations here: msgspec would have to evaluate them at every start.
 
+import sys
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from turnlog.errors import TurnlogError
+from turnlog.records.damage import Damage
+from turnlog.records.dialects.codex import CODEX
+from turnlog.records.dialects.codex_usage import MARKS, OwnLines
+from turnlog.storage.scan import FoundLines
 from turnlog.storage.sources import BrokenArchive, Source, open_source
 
 _FIRST_BYTES: Final = 4096
@@ -35,6 +40,11 @@ class RolloutHead(Struct, frozen=True):
     forked_from: str | None = None
     base: HistoryBase | None = None
 
+    @property
+    def may_have_copies(self) -> bool:
+        """Whether it may begin with a copy of another session's lines."""
+        return self.base is None and (self.session_id or self.forked_from) is not None
+
 
 class _Payload(Struct):
     id: str | None = None
@@ -53,6 +63,7 @@ class _Line(Struct):
 _NOTHING: Final = RolloutHead()
 _decode: Final = msgspec.json.Decoder(_Line).decode
 _known: Final[dict[str, RolloutHead]] = {}
+_own_starts: Final[dict[str, int]] = {}
 
 
 def head_of(path: str) -> RolloutHead:
@@ -64,6 +75,32 @@ def head_of(path: str) -> RolloutHead:
             return _NOTHING  # Not written yet.
         _known[path] = head
     return head
+
+
+def own_start(path: str) -> int:
+    """Return the offset of the first line that is not a copy, or 0 if there are no copies."""
+    known = _own_starts.get(path)
+    if known is not None or not head_of(path).may_have_copies:
+        return known or 0
+    own = OwnLines()
+    try:
+        with FoundLines(path, *MARKS) as lines:
+            for offset, line in lines:
+                fields = None if isinstance(line, Damage) else _fields(line)
+                if fields is not None and own.take(fields):
+                    _own_starts[path] = offset
+                    return offset
+    except (TurnlogError, OSError):
+        return 0
+    return sys.maxsize  # It has no turn of its own so far.
+
+
+def _fields(line: bytes) -> dict[str, Any] | None:
+    try:
+        fields = msgspec.json.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) and CODEX.recognises(fields) else None
 
 
 def _read(path: str) -> RolloutHead | None:
