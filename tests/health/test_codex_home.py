@@ -59,7 +59,7 @@ def test_sessions_that_are_not_listed(world):
 
 def test_listed_sessions_without_a_log_are_restored_if_they_were_kept(world):
     before = world.helper.path.read_bytes()
-    keep((Home(world.home),), sessions=frozenset({world.helper.id}))
+    keep((Home(world.home),), sessions=frozenset({world.new.id}))  # Its helper too.
     world.helper.path.unlink()
     world.archived.path.unlink()
     (found,) = findings(world, "listed")

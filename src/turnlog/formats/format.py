@@ -231,6 +231,10 @@ class Format:
         """Return the id of the session that the file *name* of a home belongs to, or None."""
         return None
 
+    def owner_at(self, name: str, path: str) -> str | None:
+        """Return the same for the file at *path*; override it if the name does not tell."""
+        return self.owner_of(name)
+
     def kept_at_top(self, items: Sequence[Item]) -> list[Item]:
         """Return the entries to keep of a home that has logs in its own directory."""
         return []

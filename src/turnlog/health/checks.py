@@ -242,10 +242,11 @@ def _mismatch(context: CheckContext, home: Home, each: ListMismatch) -> Example:
 
 
 def _restore(context: CheckContext, session_id: str) -> tuple[str | None, str]:
-    """Return the command that restores a session; None without a copy, and a note about that."""
-    if session_id in context.restorable:
-        return context.command("restore", session_id), ""
-    return None, ", and no copy is kept"
+    """Return the command that restores a log; None without a copy, and a note about that."""
+    session = context.restorable.get(session_id)
+    if session is None:
+        return None, ", and no copy is kept"
+    return context.command("restore", session), ""
 
 
 def forks(context: CheckContext) -> list[DoctorFinding]:

@@ -18,6 +18,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from turnlog.formats import Home, LogFile, Problem, find_everywhere
+from turnlog.formats.home_files import log_in
 from turnlog.health.survey import Planned, SessionReview, Surveyed, look_closer, plans_of, survey
 from turnlog.index.connection import Index
 from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
@@ -145,10 +146,15 @@ class CheckContext:
         return list(look_closer(self.surveyed, self.is_live, self.progress))
 
     @cached_property
-    def restorable(self) -> set[str]:
-        """The sessions that are kept or in the trash."""
-        kept = {session for mirror in mirrors(self.homes) for session in mirror.sessions}
-        return kept.union(*(each.entry.sessions for each in Trash(self.own).entries()))
+    def restorable(self) -> dict[str, str]:
+        """What to restore for the log of a session or subagent: a session, by the log's id."""
+        trash = Trash(self.own).entries()
+        found = {session: session for each in trash for session in each.entry.sessions}
+        for mirror in mirrors(self.homes):
+            for name, session in mirror.owners.items():
+                if (log := log_in(name)) is not None:
+                    found[log[1].id] = session
+        return found
 
     @property
     def in_use(self) -> list[Surveyed]:

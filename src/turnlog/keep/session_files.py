@@ -24,6 +24,7 @@ from turnlog.formats.home_files import (
     home_files,
     log_beside,
     log_in,
+    owner_at,
     owner_of,
     project_directories,
     session_directories,
@@ -56,7 +57,10 @@ class SessionFile(NamedTuple):
     def is_main_log(self) -> bool:
         """Whether it is a main log of the session, in the home."""
         log = self.log
-        return self.tree == "home" and log is not None and log.kind in {"session", "day"}
+        if self.tree != "home" or log is None:
+            return False
+        is_own = log.kind == "session" and owner_at(self.home_name, self.path) == log.id
+        return is_own or log.kind == "day"
 
 
 class SessionFileIndex:
@@ -184,7 +188,7 @@ class SessionFileIndex:
     def _owner(self, tree: str, name: str, path: str) -> str | None:
         while (plain := _ASIDE.sub("", name)) != name:
             name = plain
-        return owner_of(name) or self._owner_by_records(tree, name, path)
+        return owner_at(name, path) or self._owner_by_records(tree, name, path)
 
     def _owner_by_records(self, tree: str, name: str, path: str) -> str | None:
         """Return the session of a subagent's log, or its metadata, next to the sessions."""

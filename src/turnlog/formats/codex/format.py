@@ -114,6 +114,10 @@ class Codex(Format):
         rollout = rollout_name(name.rpartition("/")[2])
         return rollout.id if rollout is not None else None
 
+    def owner_at(self, name: str, path: str) -> str | None:
+        owner = self.owner_of(name)
+        return owner if owner is None else head_of(path).session_id or owner
+
     def own_home(self) -> str:
         return os.environ.get(self.home_variable) or os.path.expanduser("~/.codex")
 

@@ -78,7 +78,7 @@ def mismatches(home: Path, logs: Iterable[LogFile], program: str) -> Iterator[Li
             del by_id[each.id]
             if not _is_at(log.path, each.path):
                 command = _moved(log.path, each)
-                detail = f"listed as {each.path}, so it cannot be resumed"
+                detail = f"listed as {each.path}, so it cannot be resumed; close Codex first"
                 yield ListMismatch(each.id, log.path, detail, has_log=True, command=command)
     for session_id, log in by_id.items():
         if session_id and log.kind == "session":  # Nobody looks for subagents in a list.
