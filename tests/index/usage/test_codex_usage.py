@@ -14,6 +14,7 @@ from index.homes import rebuilt
 from index.rows import differences, rows_of
 from turnlog.costs.usage import scan_usage
 from turnlog.formats import Home
+from turnlog.index.refresh.log_reader import LogReading
 from turnlog.index.refresh.refresh import refresh
 from turnlog.sessions.session import Session
 
@@ -89,6 +90,16 @@ def test_an_index_that_grew_line_by_line_equals_one_made_at_once(world, number, 
         refresh(homes, stage=stage)
     refresh(homes)
     assert not differences(rows_of(homes), rebuilt(homes))
+
+
+@pytest.mark.parametrize("is_real", [False, True], ids=["world", "corpus"])
+def test_lines_that_are_decoded_fast_give_the_same_rows(world, is_real, monkeypatch):
+    if is_real and not CORPUS.is_dir():
+        pytest.skip("needs the corpus")
+    homes = (Home(CORPUS if is_real else world.home),)
+    fast = rebuilt(homes)
+    monkeypatch.setattr(LogReading, "_fast_line", lambda *_: None)
+    assert not differences(fast, rebuilt(homes))
 
 
 @pytest.mark.parametrize("is_paginated", [False, True], ids=["old", "paginated"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from turnlog.records.dialects.codex import CODEX
 from turnlog.records.dialects.flat import FLAT
-from turnlog.records.dialects.leftovers import Dialect
+from turnlog.records.dialects.leftovers import Dialect as Dialect
 from turnlog.records.dialects.orchestrator import ORCHESTRATOR
 
 CLAUDE = Dialect(
