@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 _home = tempfile.mkdtemp(prefix="turnlog-tests-")
 os.environ["TURNLOG_HOME"] = _home
 os.environ["CODEX_HOME"] = os.path.join(_home, "codex")
+os.environ["COPILOT_HOME"] = os.path.join(_home, "copilot")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 
 # A shell starts jobs in the background with SIGINT ignored, nohup with SIGHUP ignored. Programs

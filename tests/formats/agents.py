@@ -71,7 +71,42 @@ def write_codex(home):
     return Truth(prompts, world.counters)
 
 
+def write_copilot(home):
+    prompts = {ONE: ["Which tree is the oldest?", "Prune it"], TWO: ["Count the hens"]}
+    for session_id, asked in prompts.items():
+        context = {"cwd": "/srv/orchard", "branch": "main"}
+        start = {"sessionId": session_id, "copilotVersion": "0.0.407", "context": context}
+        events = [("session.start", start)]
+        for number, prompt in enumerate(asked):
+            call = {"toolCallId": f"call_{number}", "name": "bash", "arguments": {"command": "ls"}}
+            said = {"messageId": f"m{number}", "content": "Let me look.", "toolRequests": [call]}
+            done = {"toolCallId": call["toolCallId"], "success": True}
+            events += [
+                ("user.message", {"content": prompt, "attachments": []}),
+                ("assistant.turn_start", {"turnId": str(number)}),
+                ("assistant.message", said),
+                ("tool.execution_start", {"toolCallId": call["toolCallId"], "toolName": "bash"}),
+                ("tool.execution_complete", done | {"result": {"content": "an old pear"}}),
+                (
+                    "assistant.message",
+                    {"messageId": f"a{number}", "content": "The pear by the gate."},
+                ),
+            ]
+        lines, parent = [], None
+        for number, (kind, data) in enumerate(events):
+            at = f"2026-10-05T09:30:{number:02}.000Z"
+            event = {"type": kind, "data": data, "id": f"{session_id[:-4]}{number:04}"}
+            lines.append(json.dumps(event | {"timestamp": at, "parentId": parent}))
+            parent = event["id"]
+        directory = home / "session-state" / session_id
+        directory.mkdir(parents=True)
+        (directory / "events.jsonl").write_text("\n".join(lines) + "\n")
+        (directory / "workspace.yaml").write_text("cwd: /srv/orchard\n")
+    return Truth(prompts, None)
+
+
 AGENTS = (
     Agent(format_named("claude"), "1.0.44 to 2.1.207", write_claude_code),
     Agent(format_named("codex"), "0.118 to 0.169", write_codex),
+    Agent(format_named("copilot"), "0.0.407", write_copilot),
 )

@@ -125,7 +125,9 @@ class Format:
     """The environment variable that names the agent's home."""
 
     may_rewrite: ClassVar[bool] = True
-    """Whether a log may be replaced by another: not if files refer to its records by offset."""
+    """Whether a log may be replaced by another, or appended to by a repair."""
+    why_not_rewritten: ClassVar[str] = "refers to its records by offset"
+    """What the agent does with its logs that forbids it."""
     shares_logs: ClassVar[bool] = False
     """Whether several sessions write to one log, each day's."""
     has_registry: ClassVar[bool] = False
@@ -191,8 +193,8 @@ class Format:
         """Raise UsageError if the log at *path* must not be rewritten."""
         if not self.may_rewrite:
             raise UsageError(
-                f"{os.fspath(path)} must not be rewritten: {self.agent or self.name} refers to its"
-                " records by offset",
+                f"{os.fspath(path)} must not be rewritten:"
+                f" {self.agent or self.name} {self.why_not_rewritten}",
                 hint="nothing was changed; records that are not damaged can still be read",
             )
 

@@ -163,10 +163,20 @@ def log_in(name: str) -> tuple[Format, LogName] | None:
     is_inside = top in kept_directories()
     for each in FORMATS:
         if top in each.log_directories if is_inside else each.top_role is not None:
-            log = each.log_name(Place(each, HOME), last)
+            home = Place(each, HOME)
+            log = each.log_name(home, last) or each.log_name(_place_of(name, home), last)
             if log is not None:
                 return each, log
     return None
+
+
+def _place_of(name: str, home: Place) -> Place:
+    """Return the directory of the file *name* of a home, as far as its format has a role for it."""
+    place = home
+    for part in name.split("/")[:-1]:
+        item = Item(part, part, "directory", linked=False, real=part)
+        place = home.format.places(place, [item]).get(part, place)
+    return place
 
 
 def is_home_file(name: str, others: Collection[str] = ()) -> bool:

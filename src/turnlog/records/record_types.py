@@ -157,7 +157,11 @@ STATE_TYPES = {
     "token_count", "token_usage_record", "turn_started", "web_search_end", "world_state",
 }  # fmt: skip
 # Groups of session records that share a prefix.
-STATE_PREFIXES = ("marble-origami-",)
+STATE_PREFIXES = (
+    "marble-origami-",
+    # Copilot CLI's events without text.
+    *("assistant.turn_", "hook.", "permission.", "session.", "system.", "tool.execution_"),
+)
 
 
 # Types whose lines can be decoded without detecting their dialect first.

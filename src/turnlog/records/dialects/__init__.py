@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnlog.records.dialects.codex import CODEX
+from turnlog.records.dialects.copilot import COPILOT
 from turnlog.records.dialects.flat import FLAT
 from turnlog.records.dialects.leftovers import Dialect as Dialect
 from turnlog.records.dialects.orchestrator import ORCHESTRATOR
@@ -21,7 +22,7 @@ CLAUDE = Dialect(
     from_house=lambda fields: fields,
     usage_marks=(b'"usage"',),
 )
-DIALECTS = (CODEX, ORCHESTRATOR, FLAT, CLAUDE)
+DIALECTS = (CODEX, COPILOT, ORCHESTRATOR, FLAT, CLAUDE)
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
 
