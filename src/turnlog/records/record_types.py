@@ -150,7 +150,8 @@ STATE_TYPES = {
     "resume-head-vouch", "session-owner", "tool", "tools-used",
     # Codex's: what is only for the program, and the copies of texts that are in other lines.
     "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "compaction",
-    "context_compacted", "context_compaction", "exec_command_end", "image_generation_end",
+    "context_compacted", "context_compaction", "entered_review_mode", "exec_command_end",
+    "exited_review_mode", "image_generation_end",
     "inter_agent_communication_metadata", "item_completed", "mcp_tool_call_end", "message",
     "patch_apply_end", "reasoning", "security_risk_score", "task_started", "thread_goal_updated",
     "thread_settings_applied", "token_count", "token_usage_record", "turn_started",

@@ -29,6 +29,9 @@ from turnlog.records.dialects.leftovers import Dialect, Fields
 _LINE: Final = frozenset({"timestamp", "type", "payload", "ordinal", "metadata"})
 
 _INJECTED: Final = re.compile(r"\s*(?:<[a-z][\w-]*(?: [^>]*)?>|# AGENTS\.md instructions)")
+_REVIEW: Final = re.compile(r"Review the (?:current )?code changes .* findings\.", re.DOTALL)
+"""What Codex asks when a person typed /review."""
+_SCRIPT: Final = re.compile(r"Script (completed|failed)\n.*\nOutput:\n", re.DOTALL)
 _CODE: Final = re.compile(r"^(?:Process exited with code|Exit code:) (-?[0-9]+)$", re.MULTILINE)
 _OUTPUT: Final = re.compile(r"^(?:Total output lines: [0-9]+\n+)?Output:\n", re.MULTILINE)
 _HEAD: Final = 600
@@ -163,7 +166,9 @@ def _answer(payload: Fields, _: Fields) -> Fields:
         output = output.get("content")
     if isinstance(output, str):
         output, code = _command_output(output)
-    content = output if isinstance(output, str) else _parts(output)
+        content: list[Fields] | str = output
+    else:
+        content, code = _script_output(_parts(output))
     failed = code not in (None, 0) or payload.get("success") is False
     block = {"type": "tool_result", "tool_use_id": _text(payload.get("call_id"))}
     message = {"role": "user", "content": [block | {"content": content, "is_error": failed}]}
@@ -190,7 +195,7 @@ def _prompt(payload: Fields, _: Fields) -> Fields:
     images = [_image(url) for url in _list(payload, "images")]
     files = [{"type": "document", "title": _text(path)} for path in _list(payload, "local_images")]
     content = [text, *images, *files]
-    house: Fields = {"type": "user", "message": {"role": "user", "content": content}}
+    house = _asked(content)
     if payload.get("kind") not in (None, "plain"):  # Early versions had injected context here.
         house["isMeta"] = True
     return house
@@ -206,7 +211,14 @@ def _prompt_item(payload: Fields, _: Fields) -> Fields:
                 blocks.append(_image(image.get("image_url") or image.get("url")))
             case {"path": str(path)}:  # A local image, a skill, a mention.
                 blocks.append({"type": "document", "title": path})
-    return {"type": "user", "message": {"role": "user", "content": blocks}}
+    return _asked(blocks)
+
+
+def _asked(content: list[Fields]) -> Fields:
+    house: Fields = {"type": "user", "message": {"role": "user", "content": content}}
+    if content and _REVIEW.fullmatch(content[0].get("text", "")):
+        house["origin"] = {"kind": "auto-continuation"}
+    return house
 
 
 def _named(payload: Fields, _: Fields) -> Fields:
@@ -226,19 +238,6 @@ def _aborted(payload: Fields, _: Fields) -> Fields:
 
 def _failed(payload: Fields, _: Fields) -> Fields:
     return _note("api_error", payload.get("message"))
-
-
-def _review(payload: Fields, _: Fields) -> Fields:
-    return _note("review", _text(payload.get("user_facing_hint") or payload.get("review")))
-
-
-def _reviewed(payload: Fields, _: Fields) -> Fields:
-    output = payload.get("review_output")
-    if not isinstance(output, dict):
-        return _note("review", _text(payload.get("review")))
-    findings = [each for each in _list(output, "findings") if isinstance(each, dict)]
-    texts = [f"{_text(each.get('title'))}\n{_text(each.get('body'))}" for each in findings]
-    return _note("review", "\n\n".join([_text(output.get("overall_explanation")), *texts]).strip())
 
 
 def _rolled_back(payload: Fields, _: Fields) -> Fields:
@@ -282,10 +281,6 @@ _EVENTS: Final = {
     "turn_aborted": _aborted,
     "error": _failed,
     "stream_error": _failed,
-    "entered_review_mode": _review,
-    "item_completed EnteredReviewMode": _review,
-    "exited_review_mode": _reviewed,
-    "item_completed ExitedReviewMode": _reviewed,
     "thread_rolled_back": _rolled_back,
     "sub_agent_activity": _subagent,
     "item_completed SubAgentActivity": _subagent,
@@ -418,14 +413,21 @@ def _command_output(text: str) -> tuple[str, int | None]:
     return _with_code(text[body.end() :], int(code_line[1]) if code_line else None)
 
 
+def _script_output(parts: list[Fields]) -> tuple[list[Fields], int | None]:
+    """Return the output of a script without its head, and 1 if it failed."""
+    head = _SCRIPT.fullmatch(parts[0].get("text", "")) if parts else None
+    return (parts, None) if head is None else (parts[1:], int(head[1] == "failed"))
+
+
 def _with_code(output: str, code: int | None) -> tuple[str, int | None]:
     return (f"Exit code {code}\n{output}" if code else output), code
 
 
-def _parts(content: Any) -> list[Fields] | str:
+def _parts(content: Any) -> list[Fields]:
     """Return the parts of an output as blocks."""
     if not isinstance(content, list):
-        return "" if content is None else json.dumps(content, ensure_ascii=False)
+        text = "" if content is None else json.dumps(content, ensure_ascii=False)
+        return [{"type": "text", "text": text}]
     return [
         _image(part.get("image_url"))
         if part.get("type") == "input_image"
