@@ -87,12 +87,12 @@ def test_a_fork_whose_parent_is_gone(world):
     assert findings(world, "forks") == []
 
 
-def test_a_parent_in_the_trash_is_restored_from_there(world):
-    before = world.new.path.read_bytes()
-    turnlog.open(world.home).delete(world.new.id)
-    (found,) = findings(world, "forks")
+def test_a_listed_session_in_the_trash_is_restored_from_there(world):
+    before = world.archived.path.read_bytes()
+    turnlog.open(world.home).delete(world.archived.id)
+    (found,) = findings(world, "listed")
     run(found.command)
-    assert world.new.path.read_bytes() == before
+    assert world.archived.path.read_bytes() == before
 
 
 def test_a_fork_whose_parent_is_gone_for_good(world):

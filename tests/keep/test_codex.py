@@ -77,6 +77,10 @@ def logs(world):
     return {each.path: each.path.read_bytes() for each in world.rollouts}
 
 
+def logs_left(world):
+    return {each.path: each.path.read_bytes() for each in world.rollouts if each.path.exists()}
+
+
 def session_of(home, rollout):
     return Session.find((home,), rollout.id)
 
@@ -181,26 +185,58 @@ def test_a_fork_in_another_home_has_its_parents_too(world, home, tmp_path):
     assert found == {world.new_fork.id, world.new.id, world.helper.id}
 
 
-def test_an_archived_session_comes_back_whole(world, home):
-    before = logs(world)
+def test_a_session_that_a_fork_continues_stays(world):
+    for each in world.rollouts:
+        os.utime(each.path, (1e9, 1e9))
+    before = contents(world.home)
+    with turnlog.open(world.home) as store:
+        for remove in (
+            lambda: store.delete(world.new.id),
+            lambda: store.session(world.new.id).archive(remove=True),
+        ):
+            with pytest.raises(UsageError, match=f"is continued by {world.new_fork.id}"):
+                remove()
+        report = store.prune(days=1, write=True)
+    assert {each.id: each.reason for each in report.spared} == {
+        world.new.id: "a fork continues it",
+        world.new_fork.id: "a fork continues it",
+    }
+    gone = {each.path for each in world.rollouts if not each.path.exists()}
+    assert gone == {each.path for each in world.rollouts} - {
+        each.path for each in (world.new, world.helper, world.new_fork)
+    }
+    after = contents(world.home)
+    assert all(after[path][0] == before[path][0] for path in after)
+
+
+def without_forks(world):
+    """Remove what needs the session that is going to be removed."""
+    for each in (world.fork_of_fork, world.new_fork):
+        turnlog.open(world.home).delete(each.id)
+
+
+def test_an_archived_session_comes_back_whole(world):
+    without_forks(world)
+    before = logs_left(world)
     with turnlog.open(world.home) as store:
         done = store.session(world.new.id).archive(remove=True)
         assert (done.files, done.removed) == (2, True)
         assert not world.new.path.exists()
         assert not world.helper.path.exists()
         store.session(world.new.id).unarchive()
-    assert logs(world) == before
+    assert logs_left(world) == before
 
 
 def test_a_deleted_session_comes_back_whole(world):
-    before = logs(world)
+    without_forks(world)
+    before = logs_left(world)
     with turnlog.open(world.home) as store:
         store.delete(world.new.id)
         assert not world.new.path.exists()
         assert not world.helper.path.exists()
-        assert world.new_fork.path.exists()
+        assert world.old.path.exists()
         store.undelete(world.new.id)
-    assert logs(world) == before
+    assert logs_left(world) == before
 
 
 def test_the_copies_of_a_home_with_forks_keep_their_offsets(world, home):

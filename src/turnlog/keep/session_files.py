@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from turnlog.errors import UsageError
 from turnlog.formats import FORMATS, Home, LogName, Problem, find_logs
 from turnlog.formats.home_files import (
     home_files,
@@ -134,6 +135,25 @@ class SessionFileIndex:
             # An unreadable directory may be the session's own.
             if session_id in {self._owner("home", name, ""), owner_of(f"{name}/any")}
         ]
+
+    @cached_property
+    def forks(self) -> dict[str, list[str]]:
+        """The sessions in the home that continue another's log, by the id of that one."""
+        found: dict[str, list[str]] = {}
+        for each in self._all:
+            log = log_in(each.home_name) if each.tree == "home" else None
+            base = log[0].base_of(Path(each.path)) if log is not None else None
+            if log is not None and base is not None:
+                found.setdefault(base.session_id, []).append(log[1].id)
+        return found
+
+    def refuse_if_continued(self, session_id: str) -> None:
+        """Raise UsageError if a fork in the home needs the session's log."""
+        if forks := self.forks.get(session_id):
+            raise UsageError(
+                f"session {session_id} is continued by {', '.join(forks)}",
+                hint="a fork does not repeat what it continues; delete or archive forks first",
+            )
 
     @cached_property
     def _all(self) -> list[SessionFile]:
