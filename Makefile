@@ -16,8 +16,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Older versions of Claude Code resume sessions in other ways; these come with wheels of its SDK.
 OLDER_CLAUDES := 2.1.51=0.1.40 2.1.91=0.1.55
+# Codex as npm has it, and as wheels: older versions write other lines.
+CODEX := 0.169.0
+OLDER_CODEXES := 0.133.0 0.163.0
 
-.PHONY: run test test-slow test-all programs faults faults-slice claudes fuzz bench docs clean
+.PHONY: run test test-slow test-all programs faults faults-slice claudes codexes fuzz bench docs clean
 
 run: $(VENV)/.installed
 	@$(BIN)/turnlog check --or-sample samples/claude || test $$? -eq 1  # 1: it found something
@@ -28,7 +31,7 @@ run: $(VENV)/.installed
 
 # Five minutes on two cores. Tests share what they set up (a server that forks commands, a browser),
 # so a worker is given neighbours; whoever is done first takes over from the others.
-test: $(VENV)/.dev programs
+test: $(VENV)/.dev $(VENV)/.codexes programs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
@@ -36,7 +39,7 @@ test: $(VENV)/.dev programs
 	$(IN_MEMORY) $(PYTEST) -n $(WORKERS) -m "not slow"
 
 # Every step of sweeps, and many examples of every property (see tests/conftest.py).
-test-slow: $(VENV)/.dev programs
+test-slow: $(VENV)/.dev $(VENV)/.codexes programs
 	$(IN_MEMORY) $(PYTEST) -m "slow or hypothesis"
 
 test-all: test test-slow
@@ -57,6 +60,8 @@ faults-slice: $(VENV)/.faults $(VENV)/.claudes programs
 	$(BIN)/python -m faults --slice
 
 claudes: $(VENV)/.claudes
+
+codexes: $(VENV)/.codexes
 
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m fuzz
@@ -101,4 +106,21 @@ $(VENV)/.claudes: $(VENV)/bin/python
 	  mv $$place/sdk/claude_agent_sdk/_bundled/claude $$place/claude || \
 	  { missing=$$version; echo "claude $$version cannot be fetched: its tests are skipped"; }; \
 	  rm -rf $$place/sdk; \
+	done; test -n "$$missing" || touch $@
+
+$(VENV)/.codexes: $(VENV)/bin/python
+	@missing=; for version in $(CODEX) $(OLDER_CODEXES); do \
+	  place=$(VENV)/codex/$$version; \
+	  test -x $$place/codex && continue; \
+	  rm -rf $$place; mkdir -p $$place; \
+	  if test $$version = $(CODEX); then \
+	    npm install --silent --no-audit --no-fund --prefix $$place @openai/codex@$$version && \
+	    (cd $$place && ln -s node_modules/@openai/codex-*/vendor/*/bin/codex codex); \
+	  else \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	      --target $$place openai-codex-cli-bin==$$version && \
+	    ln -s codex_cli_bin/bin/codex $$place/codex && chmod +x $$place/codex; \
+	  fi; \
+	  test -x $$place/codex || \
+	  { missing=$$version; rm -rf $$place; echo "codex $$version cannot be fetched: its tests are skipped"; }; \
 	done; test -n "$$missing" || touch $@

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 # Nobody's own settings and prices decide a test, and no test writes to somebody's home.
 _home = tempfile.mkdtemp(prefix="turnlog-tests-")
 os.environ["TURNLOG_HOME"] = _home
+os.environ["CODEX_HOME"] = os.path.join(_home, "codex")
+os.environ["COPILOT_HOME"] = os.path.join(_home, "copilot")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 
 # A shell starts jobs in the background with SIGINT ignored, nohup with SIGHUP ignored. Programs

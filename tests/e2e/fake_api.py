@@ -26,6 +26,8 @@ class FakeApi:
     event by event, *pause_seconds* apart, as one from afar would.
     """
 
+    path = "/v1/messages"
+
     def __init__(self):
         self.requests = []
         self.answer = lambda _asked: None
@@ -40,7 +42,7 @@ class FakeApi:
             self.requests.append(asked["messages"])
             number = len(self.requests)
         blocks = self.answer(asked) or [{"type": "text", "text": f"fake answer {number}"}]
-        return [_encoded(e) for e in _events(f"msg_fake{number:04d}", asked["model"], blocks)]
+        return [encoded(e) for e in _events(f"msg_fake{number:04d}", asked["model"], blocks)]
 
     def __enter__(self):
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -81,7 +83,7 @@ def _handler_of(api):
 
         def do_POST(self):
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            if self.path.partition("?")[0].endswith("/v1/messages"):
+            if self.path.partition("?")[0].endswith(api.path):
                 self._send(api.respond(json.loads(body)), "text/event-stream")
             else:
                 self._send([b'{"input_tokens": 1}'], "application/json")
@@ -134,5 +136,6 @@ def _hollowed(block):
     return block | {"text": ""}, {"type": "text_delta", "text": block["text"]}
 
 
-def _encoded(event):
+def encoded(event):
+    """Give an event as a stream carries it."""
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()

@@ -30,6 +30,8 @@ TWO = "22222222-bbbb-4bbb-8bbb-222222222222"
 CAP = 1 << 20
 
 every_format = pytest.mark.parametrize("form", FORMATS, ids=[form.name for form in FORMATS])
+WRITTEN = [form for form in FORMATS if form.shares_logs or type(form).new_log != Format.new_log]
+every_written_format = pytest.mark.parametrize("form", WRITTEN, ids=[form.name for form in WRITTEN])
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +66,7 @@ def test_names_and_dialects_are_known():
         format_named("scroll")
 
 
-@every_format
+@every_written_format
 def test_a_new_session_is_found_again_by_the_walk(home, form):
     begin(home, form, ONE)
     problems = []
@@ -81,7 +83,7 @@ def test_a_new_session_is_found_again_by_the_walk(home, form):
     assert (session.id, session.layout, len(session.subagent_logs)) == (ONE, form.name, 1)
 
 
-@every_format
+@every_written_format
 def test_every_file_belongs_to_its_own_session(home, form):
     begin(home, form, ONE)
     before = {file.name for file in home_files(home)}
@@ -102,7 +104,7 @@ def test_every_file_belongs_to_its_own_session(home, form):
             assert Path(file.name).name in {*shared, "index.json"}
 
 
-@every_format
+@every_written_format
 def test_what_belongs_to_the_program_is_not_kept(home, form):
     begin(home, form, ONE)
     for name in form.program_files:

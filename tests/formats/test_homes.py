@@ -68,15 +68,19 @@ def test_an_empty_claude_config_dir_counts_as_unset(user):
 def test_claude_config_dir_may_be_a_list(tmp_path):
     one, two = made(tmp_path / "one"), made(tmp_path / "two")
     setting = f"{one}, {two},,{tmp_path / 'absent'},{one}"
-    assert find_homes(environ={"CLAUDE_CONFIG_DIR": setting}) == (Home(one), Home(two))
+    assert find_homes(environ={"HOME": "/nobody", "CLAUDE_CONFIG_DIR": setting}) == (
+        Home(one),
+        Home(two),
+    )
 
 
 def test_a_directory_whose_name_has_a_comma_wins_over_the_list(tmp_path):
     one = made(tmp_path / "one")
     both = made(tmp_path / f"one,{tmp_path.name}")
-    assert find_homes(environ={"CLAUDE_CONFIG_DIR": str(both)}) == (Home(both),)
+    environ = {"HOME": "/nobody", "CLAUDE_CONFIG_DIR": str(both)}
+    assert find_homes(environ=environ) == (Home(both),)
     both.rmdir()
-    assert find_homes(environ={"CLAUDE_CONFIG_DIR": str(both)}) == (Home(one),)
+    assert find_homes(environ=environ) == (Home(one),)
 
 
 def test_a_tilde_that_no_shell_replaced_means_the_users_directory(user):
@@ -88,7 +92,7 @@ def test_a_tilde_that_no_shell_replaced_means_the_users_directory(user):
 
 def test_the_setting_is_composed_as_claude_code_does_unless_only_the_other_exists(tmp_path):
     decomposed = made(tmp_path / "cafe\u0301")
-    environ = {"CLAUDE_CONFIG_DIR": str(decomposed)}
+    environ = {"HOME": "/nobody", "CLAUDE_CONFIG_DIR": str(decomposed)}
     assert find_homes(environ=environ)[0].path.exists()
     composed = tmp_path / "caf\u00e9"
     composed.mkdir(exist_ok=True)

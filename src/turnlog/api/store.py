@@ -122,6 +122,7 @@ class Store(Closing):
         branch: str | None = None,
         tool: str | None = None,
         tag: str | None = None,
+        agent: str | None = None,
         state: str | None = None,
         damaged: bool = False,
         with_subagents: bool = False,
@@ -134,9 +135,9 @@ class Store(Closing):
     ) -> list[IndexedSession]:
         """List the sessions that match all filters, with their figures from the index.
 
-        *title* and *model* are parts of a name, *branch*, *tool* and *tag* whole names. A period
-        matches sessions that overlap it. *archived* and *gone* list only such sessions if true,
-        all if None. The last active one comes first; or *sort* by started, title, project,
+        *title* and *model* are parts of a name, *branch*, *tool*, *tag* and *agent* whole names. A
+        period matches sessions that overlap it. *archived* and *gone* list only such sessions if
+        true, all if None. The last active one comes first; or *sort* by started, title, project,
         records, prompts, tokens, cost, subagents, errors, duration or size.
         """
         from turnlog.api.arguments import configured_prices
@@ -154,6 +155,7 @@ class Store(Closing):
                 branch=branch,
                 tool=tool,
                 tag=tag,
+                agent=agent,
                 state=state,
                 has_damage=damaged or None,
                 has_subagents=with_subagents or None,

@@ -13,12 +13,10 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from turnlog.formats.supported import FORMATS
+from turnlog.formats.supported import FORMATS, agent_of
 from turnlog.index.connection import Index
 from turnlog.records.tags import tags_in
 
-OWN: Final = "turnlog"
-"""The agent of sessions that turnlog wrote itself."""
 _MOST_STATS: Final = 2_000
 """In longer lists, kept sessions are not counted: each takes two looks at the disk."""
 _FLAGS: Final = ("errors > 0", "subagents > 0", "damages > 0")
@@ -73,19 +71,8 @@ class ListFacts(Protocol):
     def is_kept(self, home: str, path: str, is_gone: int) -> bool: ...
 
 
-def agent_of(layout: str) -> str:
-    """Return the agent that writes sessions of *layout*."""
-    return next((each.agent for each in FORMATS if each.name == layout and each.agent), OWN)
-
-
 def _agent(packed: int) -> str:
     return agent_of(["", *_LAYOUTS][packed >> len(_FLAGS)])
-
-
-def agent_layouts(agent: str) -> list[str]:
-    """Return the layouts of sessions that *agent* writes, in capitals or not."""
-    folded = agent.casefold()
-    return [each.name for each in FORMATS if (each.agent or OWN).casefold() == folded]
 
 
 def count_facets(

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from turnlog.catalog.facets import SessionFacets, agent_layouts, agent_of, count_facets
+from turnlog.catalog.facets import SessionFacets, count_facets
 from turnlog.catalog.pages import (
     COUNTERS,
     IS_THERE,
@@ -43,6 +43,7 @@ from turnlog.catalog.sessions import Keepings, SessionRow, pinned_sessions
 from turnlog.errors import AmbiguousSession, NotFound, UsageError
 from turnlog.formats import Home
 from turnlog.formats.projects import expand_path, is_within, last_part
+from turnlog.formats.supported import agent_layouts, agent_of
 from turnlog.index.connection import Index
 from turnlog.index.ids import IS_CALL, instant_at, json_array
 from turnlog.keep.archive.archives import Archives

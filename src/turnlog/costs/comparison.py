@@ -63,6 +63,7 @@ class ComparedRow(UsageChange, kw_only=True):
     session: str | UnsetType | None = UNSET
     project: str | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
+    agent: str | UnsetType | None = UNSET
     subagent: str | UnsetType | None = UNSET
     branch: str | UnsetType | None = UNSET
     tool: str | UnsetType | None = UNSET

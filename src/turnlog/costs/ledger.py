@@ -36,6 +36,7 @@ Unit = Literal[
     "session",
     "project",
     "model",
+    "agent",
     "subagent",
     "branch",
     "tool",
@@ -53,7 +54,6 @@ UNIT_NAMES: Final = {
     "daily": "day",
     "weekly": "week",
     "monthly": "month",
-    "agent": "subagent",
 }
 """Other names of units."""
 
@@ -84,6 +84,7 @@ class LedgerRow(Figures, kw_only=True):
     session: str | UnsetType | None = UNSET
     project: str | UnsetType | None = UNSET
     model: str | UnsetType | None = UNSET
+    agent: str | UnsetType | None = UNSET
     subagent: str | UnsetType | None = UNSET
     branch: str | UnsetType | None = UNSET
     tool: str | UnsetType | None = UNSET
@@ -187,10 +188,14 @@ def week_starts_from(settings: Mapping[str, Any]) -> tuple[Weekday, tuple[Settin
 def usage_for(source: UsageSource, question: Question) -> UsageScan:
     """Return the usage that *question* is about, added up if that changes no figure."""
     if question.is_traced:
-        return source.traced(question.period)
-    if question.mode != "calculate":
-        return source.responses(question.period)
-    return source.sums(question.period)
+        scan = source.traced(question.period)
+    elif question.mode != "calculate":
+        scan = source.responses(question.period)
+    else:
+        scan = source.sums(question.period)
+    if "agent" in (*question.by, *(each.unit for each in question.only)):
+        scan.agents = source.agents()
+    return scan
 
 
 def ledger(scan: UsageScan, prices: Prices, question: Question) -> Ledger:
@@ -237,13 +242,13 @@ def cut_rows(report: ReportRows[R], by: Sequence[Unit], limit: int) -> int:
 def groups_of(scan: UsageScan, question: Question) -> dict[tuple[str | None, ...], list[Response]]:
     """Return the responses that *question* is about, by the names of their row."""
     local = LocalTimes(question.zone, question.week_starts)
-    keys = [_KEYS[unit] for unit in question.by]
+    keys = [_key(unit, scan) for unit in question.by]
     groups: dict[tuple[str | None, ...], list[Response]] = {}
     responses = scan.responses
     if question.period != Period():
         responses = [response for response in responses if question.period.holds(response)]
     for each in question.only:
-        responses = _filtered(responses, each, local, scan.tags)
+        responses = _filtered(responses, each, local, scan)
     for response in responses:
         key = tuple(name(response, local) for name in keys)
         if "tag" not in question.by:
@@ -256,7 +261,17 @@ def groups_of(scan: UsageScan, question: Question) -> dict[tuple[str | None, ...
     return groups
 
 
-_KEYS: Final[dict[str, Callable[[Response, LocalTimes], str | None]]] = {
+_Key = Callable[[Response, LocalTimes], str | None]
+
+
+def _key(unit: Unit, scan: UsageScan) -> _Key:
+    """Return the function that returns the name of a response's row."""
+    if unit == "agent":
+        return lambda each, _: scan.agents.get(each.session or "")
+    return _KEYS[unit]
+
+
+_KEYS: Final[dict[str, _Key]] = {
     "hour": lambda each, local: local.name("hour", each.at) if each.at else None,
     "day": lambda each, local: local.name("day", each.at) if each.at else None,
     "week": lambda each, local: local.name("week", each.at) if each.at else None,
@@ -275,9 +290,9 @@ def _filtered(
     responses: Iterable[Response],
     only: RowFilter,
     local: LocalTimes,
-    tags: Mapping[str, Sequence[str]],
+    scan: UsageScan,
 ) -> list[Response]:
-    name = _KEYS[only.unit]
+    name, tags = _key(only.unit, scan), scan.tags
     if only.unit != "tag":
         return [each for each in responses if (name(each, local) in only.names) != only.is_excluded]
     return [

@@ -25,6 +25,7 @@ from msgspec.structs import asdict
 from turnlog.catalog.tags import tags_by_session
 from turnlog.errors import IndexUnavailable, TurnlogError, UsageError
 from turnlog.formats import Home, LogFile, Problem, find_everywhere
+from turnlog.formats.supported import agent_of, shared_layouts
 from turnlog.index.connection import Index, open_fresh
 from turnlog.index.ids import (
     LONG_CONTEXT,
@@ -85,6 +86,8 @@ class UsageScan(Struct, kw_only=True):
     """Logs whose last line may be incomplete and was not counted."""
     tags: dict[str, list[str]] = field(default_factory=dict)
     """The tags of each session, if they were asked for."""
+    agents: dict[str, str] = field(default_factory=dict)
+    """The agent of each session, if it was asked for."""
 
 
 class UsageSource(Protocol):
@@ -104,6 +107,10 @@ class UsageSource(Protocol):
 
     def titles(self, sessions: Iterable[str]) -> dict[str, str]:
         """Return the known titles of *sessions*."""
+        ...
+
+    def agents(self) -> dict[str, str]:
+        """Return the agent of each session."""
         ...
 
 
@@ -214,6 +221,15 @@ class IndexSource(Struct, frozen=True):
         scan.tags = tags_by_session(self.index)
         return scan
 
+    def agents(self) -> dict[str, str]:
+        """Return the agent of each session; a session that shares its logs has none of its own."""
+        shared = ", ".join(f"'{name}'" for name in sorted(shared_layouts()))
+        query = (
+            f"SELECT session, layout FROM logs WHERE session IS NOT NULL AND layout <> 'beside'"  # noqa: S608
+            f" UNION ALL SELECT session, layout FROM sessions WHERE layout IN ({shared})"
+        )
+        return {session: agent_of(layout) for session, layout in self.index.db.execute(query)}
+
     def titles(self, sessions: Iterable[str]) -> dict[str, str]:
         """Return titles from the index, or from the ends of logs it has read only for usage."""
         return {session: title for session in sessions if (title := self._title(session))}
@@ -251,6 +267,9 @@ class LogsSource:
 
     def titles(self, _sessions: Iterable[str]) -> dict[str, str]:
         return {}
+
+    def agents(self) -> dict[str, str]:
+        return self._scan.agents
 
 
 # -- from the index -------------------------------------------------------------------------
@@ -457,7 +476,8 @@ def scan_usage(
 
 def scan_logs(logs: Iterable[LogFile], *, workers: int = 1) -> UsageScan:
     """Read the usage in *logs*; a response in several of them counts once."""
-    mine, theirs = list(logs), []
+    logs = list(logs)
+    mine, theirs = logs, []
     if workers > 1 and sum(map(_size_bytes, mine)) >= _WORTH_SHARING_BYTES and can_fork():
         mine, *theirs = share_out(mine, workers, _size_bytes)
     with Children(_scan_share, theirs) as children:
@@ -469,6 +489,7 @@ def scan_logs(logs: Iterable[LogFile], *, workers: int = 1) -> UsageScan:
         for message in _scan_share(share):
             _add(message, scan, folded)
     responses = folded.drain()
+    layouts = {os.fspath(log.path): log.layout for log in logs}
     entries = scan.count - folded.synthetic
     return UsageScan(
         responses=responses,
@@ -480,6 +501,7 @@ def scan_logs(logs: Iterable[LogFile], *, workers: int = 1) -> UsageScan:
         undated=sum(response.at is None for response in responses),
         synthetic=folded.synthetic,
         pending=scan.pending,
+        agents={each.session: agent_of(layouts[each.log]) for each in responses if each.session},
     )
 
 

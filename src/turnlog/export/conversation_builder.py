@@ -155,7 +155,7 @@ class ConversationBuilder:
 
     def records(self, part: TurnPart) -> Iterator[tuple[Node, Record]]:
         """Yield the records of a turn."""
-        return records_of(self.session.paths, part.nodes)
+        return records_of(self.session.thread_paths, part.nodes)
 
     @cached_property
     def parts(self) -> list[TurnPart]:
@@ -170,7 +170,7 @@ class ConversationBuilder:
     @cached_property
     def _threads(self) -> dict[str | None, _LogThread]:
         return {
-            branch.tip.uuid if branch else None: _LogThread(self, self.session.paths, nodes)
+            branch.tip.uuid if branch else None: _LogThread(self, self.session.thread_paths, nodes)
             for nodes, branch in self._stretches
         }
 
@@ -242,7 +242,7 @@ class SubagentThread:
     def __init__(self, builder: ConversationBuilder, subagent: Subagent, depth: int = 0) -> None:
         tree = builder.read.subagent_trees[subagent.id]
         nodes = whole_thread(tree)
-        paths = subagent.path if subagent.sidechain is None else builder.session.paths
+        paths = subagent.path if subagent.sidechain is None else builder.session.thread_paths
         self.parts = list(_parts(nodes, None, 0))
         self._paths = paths
         self._log = _LogThread(builder, paths, nodes, depth + 1)

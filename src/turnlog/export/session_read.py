@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from sys import intern
 from typing import Final
@@ -24,7 +25,7 @@ from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import MetadataFold, TitleCandidates
 from turnlog.sessions.reading.subagents import Subagent, Traces, link_subagents
 from turnlog.sessions.reading.tree import Tree
-from turnlog.sessions.session import Session
+from turnlog.sessions.session import Session, of_subagent
 from turnlog.storage.reader import Placed, Reader
 
 _LONGEST_LABEL: Final = 1_000
@@ -65,7 +66,7 @@ def read_session(session: Session) -> SessionRead:
     session.path  # noqa: B018 - Raises if the main log is missing.
     notes = _Notes()
     main = _Pass(Traces(), notes)
-    tree = Tree(main.items(session))
+    tree = Tree(chain(session.inherited_items(), main.items(session)))
     found: dict[str, tuple[Path, Traces]] = {}
     trees: dict[str, Tree] = {}
     for log in session.subagent_logs:
@@ -155,7 +156,8 @@ class _Pass:
     def of(self, session: Session, log: LogFile, number: int = 0) -> Iterator[Placed]:
         """Yield the records of one log, the one with that *number*."""
         # The log of a day has records of several sessions, so its damage is not attributed.
-        for item in session.read(log) if log.kind == "day" else self._whole(log):
+        items = session.read(log) if log.kind == "day" else self._whole(log)
+        for item in items if log.agent_id is None else of_subagent(items, log):
             self.called.take(item.record, item.offset, self.facts)
             self.traces.see(item)
             self.notes.see(item._replace(log=number) if number else item)

@@ -53,9 +53,19 @@ if TYPE_CHECKING:
     from turnlog.formats.supported import FORMATS, format_named
     from turnlog.formats.walk import Problem
 
-FOLDERS = {"claude": "claude_code", "dated": "dated", "flat": "flat"}
+FOLDERS = {
+    "claude": "claude_code",
+    "codex": "codex",
+    "copilot": "copilot",
+    "dated": "dated",
+    "flat": "flat",
+}
 """The folder of each format, in the order in which they are asked. Its ``format`` has a FORMAT."""
-AGENT_HOMES = {"CLAUDE_CONFIG_DIR": ("~/.claude", "$XDG_CONFIG_HOME/claude")}
+AGENT_HOMES = {
+    "CLAUDE_CONFIG_DIR": ("~/.claude", "$XDG_CONFIG_HOME/claude"),
+    "CODEX_HOME": ("~/.codex",),
+    "COPILOT_HOME": ("~/.copilot",),
+}
 """Each agent's variable that names its home or homes, and its usual homes.
 
 They are here because the status line needs them, and importing a format takes too long for it.

@@ -2,8 +2,9 @@
 
 Searches one home or several, in any mixture of formats, in one walk. The order is fixed, each log
 is returned once, and nothing on disk raises: unreadable directories and files that only look like
-logs become Problems. Names are read, never contents. Links are followed last, so a log is known by
-its real path rather than by a link. Any log may end in .gz or .zst.
+logs become Problems. Names are read, and contents only where a format needs them. Links are
+followed last, so a log is known by its real path rather than by a link. Any log may end in .gz or
+.zst.
 
 A prefix gives exactly one session or an error with the candidates; it never guesses.
 """
@@ -317,7 +318,7 @@ class _Search:
     def _log(self, places: tuple[Place, ...], item: Item) -> LogFile | None:
         """Return the log that *item* is; None if it is not one, or was returned before."""
         for place in places:
-            name = place.format.log_name(place, item.name)
+            name = place.format.log_at(place, item)
             if name is not None:
                 break
         else:
@@ -332,7 +333,7 @@ class _Search:
             home=self.home,
             layout=place.format.name,
             kind=name.kind,
-            session_id=name.id if name.kind == "session" else place.session_id,
+            session_id=name.id if name.kind == "session" else name.session_id or place.session_id,
             agent_id=name.id if name.kind == "subagent" else None,
             project_key=place.project_key,
             compression=name.compression,

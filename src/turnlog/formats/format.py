@@ -57,6 +57,14 @@ class ProcessFile(NamedTuple):
     cwd: str | None = None
 
 
+class InheritedPart(NamedTuple):
+    """The beginning of another session's log that a session continues."""
+
+    log: LogFile
+    end: int
+    """The offset after its last record."""
+
+
 class CleanupPeriod(Struct, kw_only=True, frozen=True):
     """After how many days without a change a home's sessions are deleted."""
 
@@ -82,6 +90,27 @@ class SettingsEntry(Struct, frozen=True):
     """Where to run this command; "" for anywhere."""
 
 
+class ListMismatch(NamedTuple):
+    """A session that is in an agent's own list but not among its logs, or the other way round."""
+
+    session_id: str
+    path: Path
+    """Its log, or the list that it is in."""
+    detail: str
+    has_log: bool
+    command: str = ""
+    """What to run to have it listed again."""
+
+
+class LogBase(NamedTuple):
+    """The beginning of another session's log that a log continues without repeating it."""
+
+    session_id: str
+    end_offset: int
+    end_ordinal: int
+    """The number of the first record after it."""
+
+
 class Format:
     """One way to keep sessions. The defaults are those of a format that has nothing special."""
 
@@ -96,7 +125,9 @@ class Format:
     """The environment variable that names the agent's home."""
 
     may_rewrite: ClassVar[bool] = True
-    """Whether a log may be replaced by another: not if files refer to its records by offset."""
+    """Whether a log may be replaced by another, or appended to by a repair."""
+    why_not_rewritten: ClassVar[str] = "refers to its records by offset"
+    """What the agent does with its logs that forbids it."""
     shares_logs: ClassVar[bool] = False
     """Whether several sessions write to one log, each day's."""
     has_registry: ClassVar[bool] = False
@@ -138,6 +169,21 @@ class Format:
         """Parse the name of a file in *place*; None if it is not a log of this format."""
         return None
 
+    def log_at(self, place: Place, item: Item) -> LogName | None:
+        """Return what *item* is; override it if a name does not say whether it is a subagent's."""
+        return self.log_name(place, item.name)
+
+    def inherited(self, log: LogFile) -> Sequence[InheritedPart]:
+        """Return the parts of other logs that *log* continues, in reading order."""
+        return ()
+
+    def own_start(self, path: str | os.PathLike[str]) -> int:
+        """Return where a log's own records begin, after copies of another session's.
+
+        Its first record is always its own.
+        """
+        return 0
+
     @property
     def log_directories(self) -> frozenset[str]:
         """The directories of a home that may hold logs, or directories with logs."""
@@ -147,8 +193,8 @@ class Format:
         """Raise UsageError if the log at *path* must not be rewritten."""
         if not self.may_rewrite:
             raise UsageError(
-                f"{os.fspath(path)} must not be rewritten: {self.agent or self.name} refers to its"
-                " records by offset",
+                f"{os.fspath(path)} must not be rewritten:"
+                f" {self.agent or self.name} {self.why_not_rewritten}",
                 hint="nothing was changed; records that are not damaged can still be read",
             )
 
@@ -186,6 +232,10 @@ class Format:
     def owner_of(self, name: str) -> str | None:
         """Return the id of the session that the file *name* of a home belongs to, or None."""
         return None
+
+    def owner_at(self, name: str, path: str) -> str | None:
+        """Return the same for the file at *path*; override it if the name does not tell."""
+        return self.owner_of(name)
 
     def kept_at_top(self, items: Sequence[Item]) -> list[Item]:
         """Return the entries to keep of a home that has logs in its own directory."""
@@ -261,6 +311,18 @@ class Format:
 
     def resume_command(self, session_id: str) -> list[str] | None:
         """Return the command that continues a session; None if there is none."""
+        return None
+
+    def list_mismatches(self, home: Home, logs: Iterable[LogFile]) -> Iterable[ListMismatch]:
+        """Return how the agent's own list of sessions differs from *logs*, those of *home*."""
+        return ()
+
+    def base_of(self, path: Path) -> LogBase | None:
+        """Return the part of another session's log that the log at *path* continues, or None."""
+        return None
+
+    def base_problem(self, base: LogBase, path: Path) -> str | None:
+        """Return why *base* is not the beginning of the log at *path* any more; None if it is."""
         return None
 
 

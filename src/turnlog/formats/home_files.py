@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -142,9 +142,19 @@ def owner_of(name: str) -> str | None:
     Only the name is used: plans and prompts belong to no session, days' logs to several, and
     agents' logs next to the sessions only name theirs in their records.
     """
+    owners = (each.owner_of(name) for each in _formats_of(name))
+    return next(filter(None, owners), None)
+
+
+def owner_at(name: str, path: str | os.PathLike[str]) -> str | None:
+    """Return the same for the file at *path*, or its copy there, whose first line may tell more."""
+    owners = (each.owner_at(name, os.fspath(path)) for each in _formats_of(name))
+    return next(filter(None, owners), None)
+
+
+def _formats_of(name: str) -> Sequence[Format]:
     top = name.partition("/")[0]
-    formats = [each for each in FORMATS if top in each.kept_directories] or FORMATS
-    return next((owner for each in formats if (owner := each.owner_of(name))), None)
+    return [each for each in FORMATS if top in each.kept_directories] or FORMATS
 
 
 def log_in(name: str) -> tuple[Format, LogName] | None:
@@ -153,10 +163,20 @@ def log_in(name: str) -> tuple[Format, LogName] | None:
     is_inside = top in kept_directories()
     for each in FORMATS:
         if top in each.log_directories if is_inside else each.top_role is not None:
-            log = each.log_name(Place(each, HOME), last)
+            home = Place(each, HOME)
+            log = each.log_name(home, last) or each.log_name(_place_of(name, home), last)
             if log is not None:
                 return each, log
     return None
+
+
+def _place_of(name: str, home: Place) -> Place:
+    """Return the directory of the file *name* of a home, as far as its format has a role for it."""
+    place = home
+    for part in name.split("/")[:-1]:
+        item = Item(part, part, "directory", linked=False, real=part)
+        place = home.format.places(place, [item]).get(part, place)
+    return place
 
 
 def is_home_file(name: str, others: Collection[str] = ()) -> bool:
@@ -204,8 +224,11 @@ def project_of(name: str) -> str | None:
 
 def is_in_registry(name: str) -> bool:
     """Return whether the file *name* of a home would belong to a store with a registry."""
-    others = (each.kept_directories for each in FORMATS if not each.has_registry)
-    return not any(name.partition("/")[0] in names for names in others)
+    owning = (each for each in _formats_of(name) if each.owner_of(name) is not None)
+    form = next(owning, None)
+    return (
+        any(each.has_registry for each in _formats_of(name)) if form is None else form.has_registry
+    )
 
 
 def text_patterns(kind: str) -> list[str]:

@@ -55,6 +55,11 @@ class LogFile(Struct, frozen=True):
     """The source is gone: *path* is that of turnlog's copy."""
 
     @property
+    def own_id(self) -> str | None:
+        """The id of what the log is of: the subagent's, or the session's."""
+        return self.agent_id or self.session_id
+
+    @property
     def format(self) -> Format:
         from turnlog.formats.supported import format_named  # noqa: PLC0415 - It imports this.
 
@@ -69,9 +74,9 @@ LOG_SUFFIX = ".jsonl"
 META = ".meta.json"
 """The suffix of metadata next to a log."""
 
-RESERVED = frozenset({"history", "journal"})
-"""Ids that no log may have: history.jsonl holds a home's prompts, journal.jsonl events of a
-workflow or of turnlog itself.
+RESERVED = frozenset({"history", "journal", "session_index"})
+"""Ids that no log may have: history.jsonl holds a home's prompts, session_index.jsonl the names of
+its sessions, journal.jsonl events of a workflow or of turnlog itself.
 """
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -83,11 +88,15 @@ _ENDINGS: tuple[tuple[str, Compression | None], ...] = (
 
 
 class LogName(Struct, frozen=True):
-    """The parts of a log's name. *id* is a session's id, a subagent's id or a day."""
+    """The parts of a log's name. *id* is a session's id, a subagent's id or a day.
+
+    *session_id* is the session of a subagent, if neither its directory nor its records name it.
+    """
 
     kind: LogKind
     id: str
     compression: Compression | None
+    session_id: str | None = None
 
 
 def read_name(name: str) -> LogName | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from turnlog.errors import UsageError
 from turnlog.formats import FOLDERS
@@ -26,6 +26,25 @@ def format_named(name: str) -> Format:
             return each
     *names, last = (each.name for each in FORMATS)
     raise UsageError(f"no layout called {name!r}", hint=f"{', '.join(names)} or {last}")
+
+
+OWN: Final = "turnlog"
+"""The agent of sessions that turnlog wrote itself."""
+
+
+def agent_of(layout: str) -> str:
+    """Return the agent that writes sessions of *layout*."""
+    return next((each.agent for each in FORMATS if each.name == layout and each.agent), OWN)
+
+
+def agent_layouts(agent: str) -> list[str]:
+    """Return the layouts of sessions that *agent* writes: its name, command or layout."""
+    folded = agent.casefold()
+    return [
+        each.name
+        for each in FORMATS
+        if folded in {(name or OWN).casefold() for name in (each.agent, each.program, each.name)}
+    ]
 
 
 def dialect_of(layout: str) -> str | None:

@@ -20,7 +20,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from turnlog.errors import TurnlogError
-from turnlog.formats import LogFile, find_everywhere
+from turnlog.formats import FORMATS, Home, LogFile, find_everywhere
+from turnlog.formats.format import ListMismatch
 from turnlog.formats.home_files import home_files, program_names
 from turnlog.health.findings import CheckContext, DoctorFinding, Example, Urgency, counted, finding
 from turnlog.health.survey import Surveyed
@@ -192,6 +193,84 @@ def _marks(log: LogFile) -> SessionState:
         return marks_of(log.path, log.session_id if log.kind == "day" else None)
     except (TurnlogError, OSError):
         return SessionState()
+
+
+# -- what agents list ------------------------------------------------------------------------
+
+
+def listed(context: CheckContext) -> list[DoctorFinding]:
+    """Find sessions that their agent does not list, and listed sessions without a log."""
+    found = [
+        (home, form, mismatch)
+        for home in context.homes
+        for form in FORMATS
+        for mismatch in form.list_mismatches(
+            home, [log for log in context.logs if log.home == home and log.format is form]
+        )
+    ]
+    findings = []
+    for has_log, words in (
+        (True, ("session is not found", "sessions are not found")),
+        (False, ("listed session has", "listed sessions have")),
+    ):
+        for form in FORMATS:
+            examples = [
+                _mismatch(context, home, each)
+                for home, its, each in found
+                if its is form and each.has_log is has_log
+            ]
+            sessions = counted(len(examples), *words)
+            message = (
+                f"{sessions} by {form.agent}" if has_log else f"{sessions} no log in {form.agent}"
+            )
+            findings += finding("listed", Urgency.LOOK, message, examples)
+    return findings
+
+
+def _mismatch(context: CheckContext, home: Home, each: ListMismatch) -> Example:
+    command, detail = each.command or None, each.detail
+    if not each.has_log:
+        command, note = _restore(context, each.session_id)
+        detail += note
+    return Example(
+        path=os.fspath(each.path),
+        session=each.session_id,
+        title=context.titles.get((os.fspath(home), each.session_id)),
+        detail=detail,
+        command=command,
+    )
+
+
+def _restore(context: CheckContext, session_id: str) -> tuple[str | None, str]:
+    """Return the command that restores a log; None without a copy, and a note about that."""
+    session = context.restorable.get(session_id)
+    if session is None:
+        return None, ", and no copy is kept"
+    return context.command("restore", session), ""
+
+
+def forks(context: CheckContext) -> list[DoctorFinding]:
+    """Find sessions that begin with a part of another log that is not there any more."""
+    by_id: dict[str | None, list[LogFile]] = {}
+    for log in context.logs:
+        by_id.setdefault(log.own_id, []).append(log)
+    examples = []
+    for log in context.logs:
+        base = log.format.base_of(log.path)
+        if base is None:
+            continue
+        parents = by_id.get(base.session_id, [])
+        problems = [log.format.base_problem(base, parent.path) for parent in parents]
+        if not all(problems):
+            continue
+        command, note = _restore(context, base.session_id)
+        if command and problems:
+            aside = context.shell("mv", str(parents[0].path), f"{parents[0].path}.changed")
+            command = f"{aside} && {command}"
+        detail = problems[0] or "" if problems else f"the log of {base.session_id} is missing"
+        examples.append(structs.replace(context.example(log, detail + note), command=command))
+    sessions = counted(len(examples), "fork lacks", "forks lack")
+    return finding("forks", Urgency.ACT, f"{sessions} what came before it", examples)
 
 
 # -- threads --------------------------------------------------------------------------------

@@ -18,9 +18,12 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from turnlog.formats import Home, LogFile, Problem, find_everywhere
+from turnlog.formats.home_files import log_in
 from turnlog.health.survey import Planned, SessionReview, Surveyed, look_closer, plans_of, survey
 from turnlog.index.connection import Index
 from turnlog.keep.copies.shortfall import Shortfall, Shortfalls
+from turnlog.keep.restore.restorable import mirrors
+from turnlog.keep.trash.trash import Trash
 from turnlog.sessions.state import Running, running_sessions
 from turnlog.storage.sources import LINE_CAP
 
@@ -33,6 +36,7 @@ _REMEDIES: Final = ("repair", "recover", "delete")
 Kind = Literal[
     "damage", "unreadable", "empty", "large", "crashed", "parents", "reach", "calls", "orphans",
     "todos", "permissions", "index", "cleanup", "losses", "space", "shortened",
+    "listed", "forks",
 ]  # fmt: skip
 
 
@@ -140,6 +144,17 @@ class CheckContext:
     def looks(self) -> list[SessionReview]:
         """The results of examining suspect sessions."""
         return list(look_closer(self.surveyed, self.is_live, self.progress))
+
+    @cached_property
+    def restorable(self) -> dict[str, str]:
+        """What to restore for the log of a session or subagent: a session, by the log's id."""
+        trash = Trash(self.own).entries()
+        found = {session: session for each in trash for session in each.entry.sessions}
+        for mirror in mirrors(self.homes):
+            for name, session in mirror.owners.items():
+                if (log := log_in(name)) is not None:
+                    found[log[1].id] = session
+        return found
 
     @property
     def in_use(self) -> list[Surveyed]:

@@ -19,11 +19,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from turnlog.errors import UsageError
 from turnlog.formats import FORMATS, Home, LogName, Problem, find_logs
 from turnlog.formats.home_files import (
     home_files,
     log_beside,
     log_in,
+    owner_at,
     owner_of,
     project_directories,
     session_directories,
@@ -56,7 +58,10 @@ class SessionFile(NamedTuple):
     def is_main_log(self) -> bool:
         """Whether it is a main log of the session, in the home."""
         log = self.log
-        return self.tree == "home" and log is not None and log.kind in {"session", "day"}
+        if self.tree != "home" or log is None:
+            return False
+        is_own = log.kind == "session" and owner_at(self.home_name, self.path) == log.id
+        return is_own or log.kind == "day"
 
 
 class SessionFileIndex:
@@ -132,6 +137,25 @@ class SessionFileIndex:
         ]
 
     @cached_property
+    def forks(self) -> dict[str, list[str]]:
+        """The sessions in the home that continue another's log, by the id of that one."""
+        found: dict[str, list[str]] = {}
+        for each in self._all:
+            log = log_in(each.home_name) if each.tree == "home" else None
+            base = log[0].base_of(Path(each.path)) if log is not None else None
+            if log is not None and base is not None:
+                found.setdefault(base.session_id, []).append(log[1].id)
+        return found
+
+    def refuse_if_continued(self, session_id: str) -> None:
+        """Raise UsageError if a fork in the home needs the session's log."""
+        if forks := self.forks.get(session_id):
+            raise UsageError(
+                f"session {session_id} is continued by {', '.join(forks)}",
+                hint="a fork does not repeat what it continues; delete or archive forks first",
+            )
+
+    @cached_property
     def _all(self) -> list[SessionFile]:
         return [*self._in_home(), *self._kept()]
 
@@ -184,7 +208,7 @@ class SessionFileIndex:
     def _owner(self, tree: str, name: str, path: str) -> str | None:
         while (plain := _ASIDE.sub("", name)) != name:
             name = plain
-        return owner_of(name) or self._owner_by_records(tree, name, path)
+        return owner_at(name, path) or self._owner_by_records(tree, name, path)
 
     def _owner_by_records(self, tree: str, name: str, path: str) -> str | None:
         """Return the session of a subagent's log, or its metadata, next to the sessions."""

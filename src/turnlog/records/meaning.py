@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
+from msgspec import structs
+
 from turnlog.records.record import (
     Assistant,
     Attachment,
@@ -176,6 +178,13 @@ def author_of(record: Record) -> Author:
 def is_in_subagent(record: Record) -> bool:
     """Return whether *record* was written by or for a subagent."""
     return isinstance(record, Linked) and (record.is_sidechain or record.agent_id is not None)
+
+
+def as_subagents(record: Record, agent_id: str | None) -> Record:
+    """Return a record of a subagent's log, marked as such if its format does not do that."""
+    if not isinstance(record, Linked) or is_in_subagent(record):
+        return record
+    return structs.replace(record, is_sidechain=True, agent_id=agent_id)
 
 
 def meaning_of(record: Record, author: Author | None = None) -> Meaning:

@@ -139,7 +139,7 @@ class SessionRecord(Linked, frozen=True, kw_only=True):
         return self.wire_type
 
 
-# Types found in Claude Code's logs and workflow journals; ``tool`` is by imitators of Claude Code.
+# Types found in Claude Code's logs and workflow journals (``tool`` is by imitators) and in Codex's.
 # Their content is read through ``fields``.
 STATE_TYPES = {
     "agent-color", "agent-setting", "api-request", "api-request-blob", "api-request-shape",
@@ -148,9 +148,20 @@ STATE_TYPES = {
     "dev-mods", "ended-by-model", "failed", "launched", "result", "started",
     "history-suppression", "isolation-latch", "memory-mode", "observer-ref", "repl-mode",
     "resume-head-vouch", "session-owner", "tool", "tools-used",
+    # Codex's: what is only for the program, and the copies of texts that are in other lines.
+    "agent_message", "agent_reasoning", "agent_reasoning_raw_content", "compaction",
+    "context_compacted", "context_compaction", "entered_review_mode", "exec_command_end",
+    "exited_review_mode", "image_generation_end", "inter_agent_communication_metadata",
+    "item_completed", "mcp_tool_call_end", "message", "patch_apply_end", "reasoning",
+    "security_risk_score", "task_started", "thread_goal_updated", "thread_settings_applied",
+    "token_count", "token_usage_record", "turn_started", "web_search_end", "world_state",
 }  # fmt: skip
 # Groups of session records that share a prefix.
-STATE_PREFIXES = ("marble-origami-",)
+STATE_PREFIXES = (
+    "marble-origami-",
+    # Copilot CLI's events without text.
+    *("assistant.turn_", "hook.", "permission.", "session.", "system.", "tool.execution_"),
+)
 
 
 # Types whose lines can be decoded without detecting their dialect first.

@@ -37,13 +37,13 @@ from turnlog.records.usage_entries import (
     SYNTHETIC,
     Place,
     UsageEntry,
+    UsageReader,
     folded,
     is_same_place,
     name_of,
     outweighs,
     place_of,
     says_the_same,
-    usage_entries_of,
 )
 
 UNKNOWN: Final = "(unknown)"
@@ -223,7 +223,8 @@ def _place_in_projects(responses: Iterable[Response]) -> None:
 class RunningTotals:
     """The usage of one session, current after each record.
 
-    Records of its logs, the main one and the subagents', may be added in any order.
+    Records of its logs, the main one and the subagents', may be added in any order, unless their
+    dialect tells usage in several lines: then call ``begin_log`` before the first of each log.
     """
 
     def __init__(self) -> None:
@@ -237,13 +238,17 @@ class RunningTotals:
         self._stale: dict[str, list[Response]] = {}
         """Names with new entries, and the responses counted for each so far."""
         self._usual_model: str | None = None
+        self._reader = UsageReader()
+
+    def begin_log(self) -> None:
+        """Note that the next records are of another log."""
+        self._reader = UsageReader()
 
     def take(self, record: Record) -> None:
         """Add a record."""
         if isinstance(record, SystemInit):
             self._usual_model = record.model or self._usual_model
-            return
-        for entry in usage_entries_of(record):
+        for entry in self._reader.entries_of(record):
             self.odd += bool(entry.odd)
             entry.model = entry.model or self._usual_model
             name = self._folded.name(entry)

@@ -27,7 +27,8 @@ from msgspec import Meta, Struct, field
 from turnlog.records.codec import build, decode, encode
 from turnlog.records.damage import Damage
 from turnlog.records.dates import instant
-from turnlog.records.dialects import BY_NAME
+from turnlog.records.dialects import BY_NAME, dialect_of
+from turnlog.records.dialects.leftovers import UsageConverter
 from turnlog.records.record import Assistant, Progress, Record
 from turnlog.records.usage import MAX_COUNT, Counters, counters_of, split_writes
 
@@ -113,6 +114,7 @@ class UsageLine(UsageRecord, gc=False, rename="camel"):
 REFUSALS: Final = (ValueError, RecursionError)
 
 decode_line = msgspec.json.Decoder(UsageLine).decode
+_from_json = msgspec.json.Decoder().decode
 
 
 SYNTHETIC: Final = "<synthetic>"
@@ -169,6 +171,37 @@ def usage_entries_in(line: bytes) -> tuple[UsageEntry, ...] | Damage:
     if found.type == "progress":
         return _entries_in_progress(found, line)
     return _slowly(line)  # Another dialect, or an empty message.
+
+
+class UsageReader:
+    """Reads the usage in the lines of one log, in order, in any dialect."""
+
+    def __init__(self) -> None:
+        self._converters: dict[str, UsageConverter] = {}
+
+    def entries_of(self, record: Record) -> tuple[UsageEntry, ...]:
+        """Return the entries in *record*, as ``usage_entries_of`` does."""
+        if BY_NAME[record.dialect].usage is None:
+            return usage_entries_of(record)
+        found = self.take(record.raw)
+        return () if isinstance(found, Damage) else found
+
+    def take(self, line: bytes) -> tuple[UsageEntry, ...] | Damage:
+        """Return the entries in *line*, as ``usage_entries_in`` does."""
+        try:
+            fields = _from_json(line)
+        except REFUSALS:
+            return usage_entries_in(line)
+        dialect = dialect_of(fields) if isinstance(fields, dict) else None
+        if dialect is None or dialect.usage is None:
+            return usage_entries_in(line)
+        converter = self._converters.get(dialect.name)
+        if converter is None:
+            converter = self._converters[dialect.name] = dialect.usage()
+        response = converter.take(fields)
+        if response is None:
+            return ()
+        return _lenient_entries(build(UsageLine, response)[0], response, line)
 
 
 def usage_entries_of(record: Record) -> tuple[UsageEntry, ...]:

@@ -18,6 +18,7 @@ from typing import Any as Anything
 from typing import Final, Literal, NamedTuple
 
 from turnlog.formats.projects import is_windows_path, is_within
+from turnlog.formats.supported import agent_layouts
 from turnlog.index.ids import OFFSET_BITS, SECOND_BITS, json_array, microseconds
 from turnlog.index.texts import ANSWERED, TextKind
 from turnlog.search.language import FieldFilter, Node
@@ -47,7 +48,7 @@ WAS_TAKEN: Final = (
 )
 """True if the record ``r`` notes a queued prompt, and a prompt with the same text follows in its
 session. A prompt that stayed in the queue has only its note."""
-BOUNDING: Final = frozenset({"session", "project", "file", "commit"})
+BOUNDING: Final = frozenset({"session", "project", "agent", "file", "commit"})
 """The filters that can limit the range of ids."""
 CROWD_SECONDS: Final = 1000
 """How many seconds too late an id may be: texts of a crowded second get ids of the next ones."""
@@ -253,7 +254,7 @@ class Filters:
             case "before" | "after" | "since" as field:
                 sign = "<" if field == "before" else ">="
                 return [Condition(f"{_AT} {sign} ?", (microseconds(wanted.at),))]
-            case "session" | "project" | "commit":
+            case "session" | "project" | "agent" | "commit":
                 return [one_of("t.session", self.ids(wanted))]
             case "tool":
                 tools = one_of("c.tool", self.ids(wanted))
@@ -283,6 +284,10 @@ class Filters:
                     "SELECT s.id, p.path FROM sessions s JOIN projects p ON p.id = s.project"
                 )
                 return [row[0] for row in rows if is_in(row[1])]
+            case "agent":
+                rows = self._db.execute("SELECT id, layout FROM sessions")
+                layouts = agent_layouts(value)
+                return [row[0] for row in rows if row[1] in layouts]
             case "file":
                 return self._look_up_paths(value)
             case "commit":

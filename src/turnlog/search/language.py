@@ -4,7 +4,8 @@
     +retry, a AND b      words that must be there       retr*            words with this prefix
     "exactly this"       a phrase; "" in it is a quote  -word  NOT word  without it
     a b OR c, a b | c    a, and b or c                  (a b) OR c       parentheses group
-    tool:Bash            a filter; also project, session, file, commit, model, branch, role, type
+    tool:Bash            a filter; also project, session, agent, file, commit, model, branch,
+                         role, type
     is:error             a filter by property; see ``IS``
     error:refused        an error with these words
     since:7d before:2026-11 after:"last week"           by time; see ``records.date_expressions``
@@ -33,8 +34,8 @@ from turnlog.errors import UsageError
 from turnlog.records.dates import EXAMPLES, moment
 
 Field = Literal[
-    "project", "session", "tool", "file", "commit", "model", "branch", "role", "type", "is",
-    "before", "after", "since",
+    "project", "session", "agent", "tool", "file", "commit", "model", "branch", "role", "type",
+    "is", "before", "after", "since",
 ]  # fmt: skip
 IS: Final = (
     "error", "subagent", "prompt", "response", "thinking", "call", "result", "title", "summary",

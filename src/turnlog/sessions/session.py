@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +18,8 @@ from msgspec import Struct
 
 from turnlog.errors import AmbiguousSession, NotFound
 from turnlog.formats import Format, Home, LayoutName, LogFile, find_logs, format_named
+from turnlog.formats.format import InheritedPart
+from turnlog.records.meaning import as_subagents
 from turnlog.records.record import Record
 from turnlog.records.session_summary import SessionSummary
 from turnlog.sessions.metadata import Metadata, MetadataFold, TitleCandidates, size_listed
@@ -115,7 +117,8 @@ class Session:
         """Read the session's records in one of its logs."""
         if log.kind == "day":
             return (dated.placed for dated in read_day(log) if dated.session_id == self.id)
-        return (item for item in read_log(log.path) if isinstance(item, Placed))
+        items = (item for item in read_log(log.path) if isinstance(item, Placed))
+        return items if log.agent_id is None else of_subagent(items, log)
 
     def items(self) -> Iterator[Placed]:
         """Yield the records of the main logs, in order; ``item.record`` is the record.
@@ -126,6 +129,25 @@ class Session:
         for number, log in enumerate(self.main_logs):
             items = self.read(log)
             yield from (item._replace(log=number) for item in items) if number else items
+
+    @cached_property
+    def inherited(self) -> Sequence[InheritedPart]:
+        """The parts of other sessions' logs that a fork continues without a copy of them."""
+        return self.format.inherited(self.main_log) if self.main_logs else ()
+
+    def inherited_items(self) -> Iterator[Placed]:
+        """Yield the records that a fork continues; they are in ``tree``, but not its own."""
+        for number, part in enumerate(self.inherited, len(self.main_logs)):
+            for item in read_log(part.log.path):
+                if item.offset >= part.end:
+                    break
+                if isinstance(item, Placed):
+                    yield item._replace(log=number)
+
+    @property
+    def thread_paths(self) -> tuple[Path, ...]:
+        """The paths of all logs with records of its thread, as nodes number them."""
+        return (*self.paths, *(part.log.path for part in self.inherited))
 
     @property
     def format(self) -> Format:
@@ -175,6 +197,7 @@ class Session:
         """Usage and cost of the session, including its agents."""
         account = Account()
         for log in self.read_logs:
+            account.begin_log()
             for item in self.read(log):
                 account.take(item.record)
         return account.priced(session_id=self.id)
@@ -182,7 +205,7 @@ class Session:
     @cached_property
     def tree(self) -> Tree:
         """Its records, each with its parent and its children."""
-        return Tree(self.items())
+        return Tree(chain(self.inherited_items(), self.items()))
 
     @cached_property
     def thread(self) -> list[Node]:
@@ -221,14 +244,15 @@ class Session:
     def subagent_tree(self, subagent: Subagent) -> Tree:
         """Return the tree of one of its agents' records."""
         if subagent.sidechain is None:
-            return tree_of(subagent.path)
+            log = next(log for log in self.subagent_logs if log.path == subagent.path)
+            return Tree(self.read(log))
         return self.tree.sidechain(self._sidechains.get(subagent.sidechain, ()))
 
     def subagent_records(
         self, subagent: Subagent, nodes: Iterable[Node]
     ) -> Iterator[tuple[Node, Record]]:
         """Yield the records of *nodes* of a subagent's tree."""
-        return records_of(subagent.path if subagent.sidechain is None else self.paths, nodes)
+        return records_of(subagent.path if subagent.sidechain is None else self.thread_paths, nodes)
 
     @cached_property
     def sidechain_subagents(self) -> dict[str, Subagent]:
@@ -253,7 +277,7 @@ class Session:
 
         ``thread``, ``whole_thread``, ``turns`` and ``tree`` consist of nodes.
         """
-        return records_of(self.paths, self.whole_thread if nodes is None else nodes)
+        return records_of(self.thread_paths, self.whole_thread if nodes is None else nodes)
 
     @property
     def conflicts(self) -> list[Node]:
@@ -284,6 +308,14 @@ class Session:
     def _gather(self, traces: Traces, log: LogFile) -> None:
         for item in self.read(log):
             traces.see(item)
+
+
+def of_subagent(items: Iterable[Placed], log: LogFile) -> Iterator[Placed]:
+    """Yield the own records of a subagent's log, marked as a subagent's."""
+    start = log.format.own_start(log.path)
+    for item in items:
+        if not 0 < item.offset < start:
+            yield item._replace(record=as_subagents(item.record, log.agent_id))
 
 
 def tree_of(path: str | os.PathLike[str]) -> Tree:

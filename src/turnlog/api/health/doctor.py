@@ -53,6 +53,8 @@ CHECKS: Final = (
     Check("parents", "missing parents", checks.parents),
     Check("calls", "lost results", checks.calls),
     Check("reach", "what a resume reaches", checks.reach),
+    Check("listed", "what agents list", checks.listed),
+    Check("forks", "what forks continue", checks.forks),
     Check("crashed", "crashes", checks.crashed),
     Check("permissions", "permissions", checks.permissions),
     Check("space", "disk space", checks.space),

@@ -334,10 +334,13 @@ class RestoreOptions(Struct, frozen=True, kw_only=True):
     replace: bool = False
 
     def choose(self, copies: Sequence[Restorable]) -> list[Restorable]:
-        """Return the copies to restore."""
-        return select_copies(
+        """Return the copies to restore, and what they continue, if that is gone."""
+        chosen = select_copies(
             copies, project=self.project, generation=self.generation, only=self.only
         )
+        bases = (base for each in chosen for base in each.bases if self.only is None)
+        gone = (base for base in bases if self.to is not None or base.is_gone)
+        return list(dict.fromkeys([*chosen, *gone]))
 
     @property
     def is_plain(self) -> bool:

@@ -209,8 +209,8 @@ def _trees(session: Session) -> Iterator[tuple[Subagent | None, Tree]]:
 
 def _spot_at(session: Session, log: str, offset: int) -> _Spot:
     """Return the record that contains the byte at *offset* of the log called *log*."""
-    main = _spots_in(session.paths, None, session.tree, offset)
-    found = {path: spot for path, spot in main if _is_called(path, log)}
+    main = _spots_in(session.thread_paths, None, session.tree, offset)
+    found = {path: spot for path, spot in main if _is_called(path, log) and path in session.paths}
     for subagent in session.subagents if log or not session.main_logs else ():
         if subagent.sidechain is None and (
             subagent.id.startswith(log) or _is_called(subagent.path, log)

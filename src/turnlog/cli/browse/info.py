@@ -61,7 +61,8 @@ def _show(session: SessionDocument) -> None:
     if session.started_at and session.last_active_at:
         span = f"{when(session.started_at)} to {when(session.last_active_at)}"
     models = ", ".join(
-        f"{model} ({counted(count, 'record')})" for model, count in session.models.items()
+        f"{model} ({counted(count, 'record')})" if count else model
+        for model, count in session.models.items()
     )
     tree = f"{session.turns:,}"
     if len(session.branches) > 1:

@@ -83,7 +83,7 @@ def command(query: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> i
     """Search the text of all sessions.
 
     QUERY is what you remember: words, of which some may be missing. Also +required, "phrases",
-    -exclusions, OR, prefix* and filters: project: session: tool: file: commit: error: model:
+    -exclusions, OR, prefix* and filters: project: session: agent: tool: file: commit: error: model:
     branch: role: type: is: before: after: since:. Tool results are searched with --results or
     type:result, and if nothing else matches. --exact and --regex use smart case: a capital letter
     makes them case-sensitive.

@@ -68,6 +68,7 @@ Examples:
 @options.report_options
 @options.period_options
 @options.model_option
+@click.option("--agent", metavar="NAME", help="Only this agent, such as codex.")
 @click.option("--branch", metavar="NAME", help="Only this git branch.")
 @options.tool_option
 @click.option("--tag", metavar="TAG", help="Only this tag.")
@@ -255,7 +256,13 @@ def _columns(out: Console, rows: Any, now: datetime, sort: str) -> list[_Column]
 
 def _more_columns(rows: Any, sort: str) -> list[_Column]:
     """Return the columns that are shown if there is room, the most important first."""
+    agents = {getattr(row, "agent", None) for row in rows}
     columns = [
+        *(
+            [_Column("agent", lambda row: safe(row.agent), 9, 11, "left")]
+            if len(agents) > 1
+            else []
+        ),
         _Column("model", lambda row: safe(short_models(row.models)), 12, 16, "left"),
         _Column("branch", lambda row: safe(row.git_branch or ""), 13, 18, "left"),
     ]

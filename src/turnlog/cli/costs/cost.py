@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 REPORTS: Final = (
     *("hour", "day", "week", "month", "session", "project", "model"),
-    *("subagent", "branch", "tool", "tag"),
+    *("agent", "subagent", "branch", "tool", "tag"),
 )
 _SAME: Final = ("hourly", "daily", "weekly", "monthly")
 _OTHERS: Final = ("blocks", "budgets")
@@ -116,9 +116,9 @@ In config.toml:
 def command(reports: tuple[str, ...], homes: tuple[str, ...], **options: Any) -> int:
     """Show usage and its cost at API prices; every response is counted once.
 
-    REPORT is hour, day, week, month, session, project, model, subagent, branch, tool or tag, or
-    several of them; or blocks or budgets. Rows by hour or day cover the last 30 days unless --since
-    is given. Days are in local time unless --timezone is given.
+    REPORT is hour, day, week, month, session, project, model, agent, subagent, branch, tool or tag,
+    or several of them; or blocks or budgets. Rows by hour or day cover the last 30 days unless
+    --since is given. Days are in local time unless --timezone is given.
     """
     from turnlog.api.arguments import resolve_zone
     from turnlog.api.costs import (

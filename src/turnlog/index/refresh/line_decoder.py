@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from turnlog.index.texts import Text, TextKind, leaves, texts_of
+from turnlog.records.dialects import Dialect
 from turnlog.records.meaning import Author, Meaning, author_of, is_in_subagent, meaning_of
 from turnlog.records.record import (
     AnyBlock,
@@ -31,6 +32,7 @@ from turnlog.records.record import (
     ResultBlock,
     Spoken,
 )
+from turnlog.records.record_types import STATE_TYPES
 from turnlog.records.usage_entries import UsageLine, UsageMessage
 
 IS_ERROR: Final = 1
@@ -137,6 +139,7 @@ class RecordFacts(Struct, gc=False):
 
 
 _decode_line = msgspec.json.Decoder(LineFields).decode
+_from_json = msgspec.json.Decoder().decode
 
 
 def fast_line(data: bytes) -> LineFields | None:
@@ -145,6 +148,23 @@ def fast_line(data: bytes) -> LineFields | None:
         line = _decode_line(data)
     except (ValueError, RecursionError):
         return None
+    return _usual(line)
+
+
+def fast_line_in(data: bytes, dialect: Dialect) -> LineFields | None:
+    """Decode *data*, a line of another dialect, fast; None if it needs to be decoded in full."""
+    try:
+        fields = _from_json(data)
+        if not isinstance(fields, dict) or not dialect.recognises(fields):
+            return None
+        line = msgspec.convert(dialect.to_house(fields), LineFields)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return line if line.type in STATE_TYPES else _usual(line)
+
+
+def _usual(line: LineFields) -> LineFields | None:
+    """Return a line of which only these fields are indexed; None if it is another one."""
     if line.type == "progress":
         return line if line.data is not None else None
     if line.message is None:

@@ -19,7 +19,7 @@ import msgspec
 
 from turnlog.errors import TurnlogError
 from turnlog.formats.log_file import LogFile
-from turnlog.formats.supported import dialect_of
+from turnlog.formats.supported import dialect_of, format_named
 from turnlog.index.ids import BESIDE
 from turnlog.index.refresh.chunks import Bookmark, Chunk, Work, length_of
 from turnlog.index.refresh.line_decoder import (
@@ -28,6 +28,7 @@ from turnlog.index.refresh.line_decoder import (
     answers,
     facts_of,
     fast_line,
+    fast_line_in,
     names_subagent,
 )
 from turnlog.index.refresh.log_state import (
@@ -42,7 +43,8 @@ from turnlog.index.usage.scan import ChunkUsage, needles_of
 from turnlog.records.codec import decode
 from turnlog.records.damage import Damage, Reason
 from turnlog.records.dates import instant, instant_of_ns
-from turnlog.records.meaning import Author
+from turnlog.records.dialects import BY_NAME
+from turnlog.records.meaning import Author, as_subagents
 from turnlog.records.record import Record
 from turnlog.records.usage_entries import is_usual_response
 from turnlog.sessions.metadata import MetadataFold
@@ -146,6 +148,12 @@ class LogReading:
             self._nameless = anonymous_id(work.log)
         self._is_fast = dialect_of(work.log.layout) == "claude" and not self._is_day
         self._needles = needles_of(work.log.layout)
+        self._dialect = BY_NAME[dialect_of(work.log.layout) or "claude"]
+        self._with_usage = {needle.strip(b'"').decode() for needle in self._needles}
+        self._agent_id = work.log.agent_id if work.log.layout != BESIDE else None
+        self._own_start = 0
+        if not self._is_fast and work.log.layout != BESIDE:
+            self._own_start = format_named(work.log.layout).own_start(self.path)
         self._run = LineRun()
         self._rows = ChunkRows(self.folded, work.id)
         self._begin(work.start)
@@ -219,7 +227,7 @@ class LogReading:
             self._rows.damaged(whole.moved(offset))
             return
         data = whole
-        line = fast_line(data) if self._is_fast else None
+        line = fast_line(data) if self._is_fast else self._fast_line(data, offset)
         if line is None:
             self._take_whole(data, offset, length)
             return
@@ -237,6 +245,20 @@ class LogReading:
             record = decode(data)
             if isinstance(record, Record):
                 self.folded.traces.see(Placed(record, offset, length, 0))
+
+    def _fast_line(self, data: bytes, offset: int) -> LineFields | None:
+        """Decode a line of another dialect fast; None if it needs to be decoded in full."""
+        if self._dialect.usage is None or 0 < offset < self._own_start:
+            return None  # turnlog's own dialects have few lines.
+        line = fast_line_in(data, self._dialect)
+        if line is None:
+            return None
+        if line.type in self._with_usage and offset >= self.work.usage_start:
+            for entry in self.usage.lines.take(data, offset):
+                self.usage.add(entry)
+        if self._agent_id is not None:
+            line.is_sidechain, line.agent_id = True, self._agent_id
+        return line
 
     def _take_usage(self, line: LineFields, at: datetime | None, data: bytes, offset: int) -> None:
         if is_usual_response(line):
@@ -264,7 +286,11 @@ class LogReading:
 
     def _take_record(self, record: Record, offset: int, length: int) -> None:
         self._fold_run()
-        self.folded.traces.see(Placed(record, offset, length, 0))
+        if self._agent_id is not None:
+            record = as_subagents(record, self._agent_id)
+        is_copy = 0 < offset < self._own_start
+        if not is_copy:
+            self.folded.traces.see(Placed(record, offset, length, 0))
         if self._is_day:
             from turnlog.records.annotations import session_of  # noqa: PLC0415
             from turnlog.sessions.owners import heads_a_log  # noqa: PLC0415
@@ -278,7 +304,8 @@ class LogReading:
         if repeats_title(self.folded, session, record):
             facts.texts = []
         fold_record(self.folded, session, record, offset)
-        self._rows.add(facts, offset, length, session)
+        if not is_copy:
+            self._rows.add(facts, offset, length, session)
 
     def _whose(self, named: str | None) -> str:
         """Return the session of a record: the log's, or the first one that a record names."""

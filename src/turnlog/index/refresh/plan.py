@@ -178,7 +178,11 @@ def make_plan(
     ]
     changed.sort(key=lambda log: log.now.st_mtime_ns)  # So that ids are in the order of time.
     for log in changed:
-        entry = known.get(log.path) or _moved(db, log, absent, writer) or _added(db, log)
+        entry = known.get(log.path)
+        if entry is None:
+            entry = _moved(db, log, absent, writer) or _added(db, log)
+        elif _is_another(db, log, entry):  # Its first line, by now complete, says whose it is.
+            entry = _at_its_new_place(db, log, entry, writer)
         _plan_one(db, log, entry, plan, writer, usage_only=usage_only)
     _note_absent(db, absent, seen, plan, writer)
     return plan
@@ -251,6 +255,14 @@ def _moved(
         del absent[path]
         return _at_its_new_place(db, seen, entry, writer)
     return None
+
+
+def _is_another(db: sqlite3.Connection, seen: SeenLog, entry: KnownLog) -> bool:
+    """Return whether a log belongs to another session or subagent than the index has."""
+    row = db.execute("SELECT kind, subagent, session FROM logs WHERE id = ?", (entry.id,))
+    kind, subagent, session = row.fetchone()
+    log = seen.log
+    return (log.kind, log.agent_id, log.session_id or session) != (kind, subagent, session)
 
 
 def _at_its_new_place(

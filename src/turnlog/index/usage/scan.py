@@ -23,6 +23,7 @@ from turnlog.index.refresh.chunks import Bookmark, UsageChunk, Work, fingerprint
 from turnlog.index.usage.entries import SkippedUsage, SkipReason, UsageRow, usage_row
 from turnlog.records.damage import Damage
 from turnlog.records.dates import instant
+from turnlog.records.dialects import BY_NAME
 from turnlog.records.record import SystemInit
 from turnlog.records.usage_entries import (
     ASIDE,
@@ -31,6 +32,7 @@ from turnlog.records.usage_entries import (
     SYNTHETIC,
     UsageEntry,
     UsageLine,
+    UsageReader,
     folded,
     name_of,
     place_of,
@@ -45,9 +47,6 @@ from turnlog.storage.reader import Placed, pieces_of, read_log
 if TYPE_CHECKING:
     from turnlog.index.refresh.chunks import Readable
 
-_USAGE: Final = (b'"usage"',)
-# One dialect, which Claude Code does not write, has its counters next to the content.
-_ANY_USAGE: Final = (*_USAGE, b'"inputTokens"', b'"outputTokens"')
 # A mark of turnlog may precede the record that names a flat log's model.
 _FIRST_RECORDS: Final = 3
 _BATCH_ENTRIES: Final = 20_000
@@ -55,7 +54,7 @@ _BATCH_ENTRIES: Final = 20_000
 
 def needles_of(layout: str) -> tuple[bytes, ...]:
     """Return bytes of which every line with usage has at least one."""
-    return _USAGE if dialect_of(layout) == "claude" else _ANY_USAGE
+    return BY_NAME[dialect_of(layout) or "flat"].usage_marks
 
 
 class UsageLines:
@@ -68,6 +67,7 @@ class UsageLines:
         """Records with usage, including those that the next one superseded."""
         self.pending = 0
         self._place = _LogPlace(log, self.path)
+        self._spread = _SpreadUsage(log.layout, self.path) if _is_spread(log.layout) else None
         self._held: UsageLine | None = None
         self._held_at: datetime | None = None
         self._held_offset = 0
@@ -106,7 +106,12 @@ class UsageLines:
         self, line: bytes | Damage, offset: int, *, is_pending: bool
     ) -> Iterator[UsageEntry]:
         """Yield the entries of any other line, also of a damaged one; note what is lost."""
-        found = line if isinstance(line, Damage) else usage_entries_in(line)
+        if isinstance(line, Damage):
+            found: tuple[UsageEntry, ...] | Damage = line
+        elif self._spread is not None:
+            found = self._spread.take(line, offset)
+        else:
+            found = usage_entries_in(line)
         if not isinstance(found, Damage):
             yield from self._placed(found, offset)
         elif is_pending:
@@ -129,6 +134,37 @@ class UsageLines:
             if entry.odd:
                 self.skip(offset, "odd", ", ".join(entry.odd))
             yield self._place.fill_in(entry, offset)
+
+
+def _is_spread(layout: str) -> bool:
+    """Return whether the usage of a response is in several lines."""
+    return BY_NAME[dialect_of(layout) or "flat"].usage is not None
+
+
+class _SpreadUsage:
+    """Reads usage to which the lines before belong: all of them, wherever reading begins."""
+
+    def __init__(self, layout: str, path: str) -> None:
+        self._marks, self._path = needles_of(layout), path
+        self._reader: UsageReader | None = None
+
+    def take(self, line: bytes, offset: int) -> tuple[UsageEntry, ...] | Damage:
+        """Return the entries in the line at *offset*."""
+        if self._reader is None:
+            self._reader = self._before(offset)
+        return self._reader.take(line)
+
+    def _before(self, offset: int) -> UsageReader:
+        from turnlog.storage.scan import FoundLines  # noqa: PLC0415 - Few logs need it.
+
+        reader = UsageReader()
+        with FoundLines(self._path, *self._marks) as lines:
+            for at, line in lines:
+                if at >= offset:
+                    break
+                if isinstance(line, bytes):
+                    reader.take(line)
+        return reader
 
 
 class _LogPlace:

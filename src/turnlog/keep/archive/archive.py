@@ -305,6 +305,7 @@ class KeptArchiver:
         session = self._session
         refuse_unreadable(self._belongings.unseen)
         refuse_if_shared(session.id, session.logs)
+        self._belongings.refuse_if_continued(session.id)
         own = [log for log in session.logs if log.kind == "session" and not log.is_kept]
         mains = sorted({str(log.path) for log in own if log.home == self._home})
         if len(mains) > 1:

@@ -33,6 +33,7 @@ from turnlog.formats.home_files import (
     is_main_log,
     log_beside,
     log_in,
+    owner_at,
     owner_of,
 )
 from turnlog.formats.home_paths import kept_path
@@ -342,7 +343,7 @@ def _take(
             continue
         owner = owner_of_file(file)
         catalogue.current[file.name] = structs.replace(
-            one.kept, kept_at=now, session=None if owner_of(file.name) else owner
+            one.kept, kept_at=now, session=None if owner == owner_of(file.name) else owner
         )
         if one.is_placed:
             run.copied += 1
@@ -382,5 +383,5 @@ def owner_of_file(file: HomeFile) -> str | None:
     """Return the session of a file, by its name or by the records of a log."""
     log = log_beside(file.name)
     if log is None:
-        return owner_of(file.name)
+        return owner_at(file.name, file.path)
     return owner_in(Path(file.path).with_name(log.rpartition("/")[2]))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from turnlog.errors import UsageError
 from turnlog.formats import Home, Problem, all_homes
 from turnlog.formats.format import CleanupPeriod
-from turnlog.formats.home_files import home_files, is_main_log, owner_of
+from turnlog.formats.home_files import home_files, is_main_log, owner_at, owner_of
 from turnlog.formats.kept_copies import kept_place
 from turnlog.formats.settings_changes import Kind, State
 from turnlog.keep.catalog import Catalogue, find_copy, kept_homes, last_run_at
@@ -163,4 +163,5 @@ def _home_status(home: Home, period: CleanupPeriod | None, problems: list[Proble
 def _is_subagent(home: Home, name: str) -> bool:
     """Return whether a log named like a session's is a subagent's, by its copy if it is gone."""
     path = home.path / name
-    return is_subagent_log(path if path.is_file() else find_copy(kept_place(home), name))
+    path = path if path.is_file() else find_copy(kept_place(home), name)
+    return owner_at(name, path) != owner_of(name) or is_subagent_log(path)

@@ -21,7 +21,7 @@ from turnlog.errors import AmbiguousSession, NotFound, TurnlogError
 from turnlog.formats import Format, Home, LogFile, find_logs
 from turnlog.formats.find import LATEST
 from turnlog.formats.flat.format import COMPRESSED, archives_of, is_flat_archive
-from turnlog.formats.home_files import is_home_file, log_in, owner_of, project_of, text_patterns
+from turnlog.formats.home_files import is_home_file, log_in, owner_at, project_of, text_patterns
 from turnlog.formats.kept_copies import kept_place, name_of_copy
 from turnlog.keep.catalog import Catalogue, home_of, kept_homes
 from turnlog.keep.copies.reader import Copy, begins_with, describe_copy
@@ -84,9 +84,8 @@ class Mirror:
         """The session of each file, by name; files of none or several are left out."""
         found = {}
         for name, copies in self.copies.items():
-            owner = owner_of(name) or next(
-                (each.known.session for each in copies if each.known and each.known.session), None
-            )
+            noted = (each.known.session for each in copies if each.known is not None)
+            owner = next(filter(None, noted), None) or owner_at(name, copies[-1].path)
             if owner is None and _kind(name) == "subagent":
                 owner = owner_in(copies[-1].path)
             if owner is not None:
@@ -124,7 +123,7 @@ class Mirror:
 
         A log that was moved leaves a copy at its old place; that one is left out.
         """
-        mains = {name: _directory(name) for name in names if _kind(name) in {"session", "day"}}
+        mains = {name: _directory(name) for name in names if _is_main(name, session_id)}
         copies = []
         for directory in sorted(set(mains.values())):
             others = {name for name in mains if mains[name] != directory}
@@ -187,7 +186,7 @@ class Restorable:
         self.mirror = mirror
         self.elsewhere: list[Restorable] = []
         """The session's copies in other projects, if this one is the first of them."""
-        mains = [name for name in names if _kind(name) in {"session", "day"}]
+        mains = [name for name in names if _is_main(name, session_id)]
         self.mains = sorted(self._as_it_was_last(mains))
         """Its main log, or its days' logs."""
         self.key = project_of(self.mains[0]) if self.mains else None
@@ -202,6 +201,26 @@ class Restorable:
     def everywhere(self) -> list[Restorable]:
         """The copy itself, and those in other projects."""
         return [self, *self.elsewhere]
+
+    @cached_property
+    def bases(self) -> list[Restorable]:
+        """The kept sessions whose logs it continues without repeating them, the nearest first."""
+        found: dict[str, Restorable] = {}
+        session: Restorable | None = self
+        while session is not None and session.id not in found:
+            found[session.id] = session
+            session = session.base
+        return list(found.values())[1:]
+
+    @property
+    def base(self) -> Restorable | None:
+        """The kept session whose log it continues without repeating it, or None."""
+        for name in self.mains:
+            log = log_in(name)
+            base = log[0].base_of(self.mirror.newest(name).path) if log is not None else None
+            if base is not None:
+                return self.mirror.sessions.get(base.session_id)
+        return None
 
     @property
     def at_last(self) -> tuple[bool, int, str]:
@@ -383,6 +402,11 @@ def find_restorable(among: Iterable[Mirror], text: str) -> Restorable:
         hint="list the sessions that can be restored",
         code="not-kept",
     )
+
+
+def _is_main(name: str, session_id: str) -> bool:
+    log = log_in(name)
+    return log is not None and (log[1].kind == "day" or log[1].id == session_id)
 
 
 def _kind(name: str) -> str | None:

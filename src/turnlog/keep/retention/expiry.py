@@ -1,9 +1,9 @@
 """Find the expired sessions of a home, those that are old enough but spared, and orphans.
 
 A session's age is that of its latest record; mtimes count only if no record has a timestamp. It has
-expired when ``now - last >= days``. It is spared by a pin, a program that runs or writes it, files
-touched within the hour, a setting of its project, or an unreadable log or place in its home.
-Sessions that share the logs of days expire together or not at all.
+expired when ``now - last >= days``. It is spared by a pin, a program that runs or writes it, a fork
+that continues its log, files touched within the hour, a setting of its project, or an unreadable
+log or place in its home. Sessions that share the logs of days expire together or not at all.
 
 Orphans are files of a session that does not exist: todos, tasks, file history, environments, and
 directories of subagents and tool results stay when an agent cleans up, or crashes before it writes
@@ -187,6 +187,8 @@ class ExpiryReview:
             return "it is pinned"
         if session_id in self._facts.running:
             return "it is running"
+        if session_id in self.belongings.forks:
+            return "a fork continues it"
         if self._is_touched(session_id, logs):
             return "its files were touched within the last hour"
         try:

@@ -104,8 +104,11 @@ def delete_session(
     terms = terms or DeletionTerms(ASKED, datetime.now(UTC))
     if not logs:
         return _deleted_before(trash, homes, text, write=terms.write)
+    session_id = logs[0].session_id or ""
     belongings = [SessionFileIndex(home) for home in homes]
-    return delete_found(logs[0].session_id or "", logs, belongings, trash, terms)
+    for each in belongings:
+        each.refuse_if_continued(session_id)
+    return delete_found(session_id, logs, belongings, trash, terms)
 
 
 def delete_found(

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from turnlog.records.dialects.codex import CODEX
+from turnlog.records.dialects.copilot import COPILOT
 from turnlog.records.dialects.flat import FLAT
-from turnlog.records.dialects.leftovers import Dialect
+from turnlog.records.dialects.leftovers import Dialect as Dialect
 from turnlog.records.dialects.orchestrator import ORCHESTRATOR
 
 CLAUDE = Dialect(
@@ -18,8 +20,9 @@ CLAUDE = Dialect(
     recognises=lambda _fields: True,
     to_house=lambda fields: fields,
     from_house=lambda fields: fields,
+    usage_marks=(b'"usage"',),
 )
-DIALECTS = (ORCHESTRATOR, FLAT, CLAUDE)
+DIALECTS = (CODEX, COPILOT, ORCHESTRATOR, FLAT, CLAUDE)
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
 

@@ -10,12 +10,19 @@ ignore the key. It is written only where something would be lost without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 KEY: Final = "turnlog"
 _PARTS: Final = frozenset({"message", "record"})
 
 Fields = dict[str, Any]
+
+
+class UsageConverter(Protocol):
+    """Reads the usage of a log in which a line does not say everything about a response."""
+
+    def take(self, fields: Fields, /) -> Fields | None:
+        """Return the response whose usage is in the next line, in Claude Code's shape, or None."""
 
 
 class Dialect(NamedTuple):
@@ -25,6 +32,10 @@ class Dialect(NamedTuple):
     recognises: Callable[[Fields], bool]
     to_house: Callable[[Fields], Fields]
     from_house: Callable[[Fields], Fields]
+    usage_marks: tuple[bytes, ...] = (b'"usage"', b'"inputTokens"', b'"outputTokens"')
+    """Bytes of which every line that its usage is read from has at least one."""
+    usage: Callable[[], UsageConverter] | None = None
+    """If the usage of a response is in several lines: returns the converter of one log."""
 
 
 def join(

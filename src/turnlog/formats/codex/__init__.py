@@ -1,0 +1,1 @@
+"""Codex's homes and rollouts."""

@@ -1,0 +1,1 @@
+"""Copilot CLI's homes and sessions."""
