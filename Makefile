@@ -31,7 +31,7 @@ run: $(VENV)/.installed
 
 # Five minutes on two cores. Tests share what they set up (a server that forks commands, a browser),
 # so a worker is given neighbours; whoever is done first takes over from the others.
-test: $(VENV)/.dev $(VENV)/.codexes programs
+test: $(VENV)/.dev $(VENV)/.codex programs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
@@ -108,19 +108,20 @@ $(VENV)/.claudes: $(VENV)/bin/python
 	  rm -rf $$place/sdk; \
 	done; test -n "$$missing" || touch $@
 
-$(VENV)/.codexes: $(VENV)/bin/python
-	@missing=; for version in $(CODEX) $(OLDER_CODEXES); do \
+# The newest Codex; what comes with npm is a program that needs no npm.
+$(VENV)/.codex: $(VENV)/bin/python
+	@place=$(VENV)/codex/$(CODEX); rm -rf $$place; mkdir -p $$place; \
+	npm install --silent --no-audit --no-fund --prefix $$place @openai/codex@$(CODEX) && \
+	(cd $$place && ln -s node_modules/@openai/codex-*/vendor/*/bin/codex codex) && touch $@ || \
+	{ rm -rf $$place; echo "codex $(CODEX) cannot be fetched: its tests are skipped"; }
+
+$(VENV)/.codexes: $(VENV)/.codex
+	@missing=; for version in $(OLDER_CODEXES); do \
 	  place=$(VENV)/codex/$$version; \
 	  test -x $$place/codex && continue; \
-	  rm -rf $$place; mkdir -p $$place; \
-	  if test $$version = $(CODEX); then \
-	    npm install --silent --no-audit --no-fund --prefix $$place @openai/codex@$$version && \
-	    (cd $$place && ln -s node_modules/@openai/codex-*/vendor/*/bin/codex codex); \
-	  else \
-	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
-	      --target $$place openai-codex-cli-bin==$$version && \
-	    ln -s codex_cli_bin/bin/codex $$place/codex && chmod +x $$place/codex; \
-	  fi; \
-	  test -x $$place/codex || \
+	  rm -rf $$place; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	    --target $$place openai-codex-cli-bin==$$version && \
+	  ln -s codex_cli_bin/bin/codex $$place/codex && chmod +x $$place/codex || \
 	  { missing=$$version; rm -rf $$place; echo "codex $$version cannot be fetched: its tests are skipped"; }; \
 	done; test -n "$$missing" || touch $@
