@@ -8,7 +8,7 @@ each record with something an outline shows: the beginning of a prompt, calls, e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from sys import intern
@@ -66,7 +66,7 @@ def read_session(session: Session) -> SessionRead:
     session.path  # noqa: B018 - Raises if the main log is missing.
     notes = _Notes()
     main = _Pass(Traces(), notes)
-    tree = Tree(chain(session.inherited_items(), main.items(session)))
+    tree = Tree(chain(notes.of(session.inherited_items()), main.items(session)))
     found: dict[str, tuple[Path, Traces]] = {}
     trees: dict[str, Tree] = {}
     for log in session.subagent_logs:
@@ -99,6 +99,12 @@ class _Notes:
     def __init__(self) -> None:
         self.found: dict[str, RecordNote] = {}
         self.failed: set[str] = set()
+
+    def of(self, items: Iterable[Placed]) -> Iterator[Placed]:
+        """Yield *items*, noted."""
+        for item in items:
+            self.see(item)
+            yield item
 
     def see(self, placed: Placed) -> None:
         """Note what an outline shows of a record."""

@@ -6,6 +6,7 @@ import pytest
 
 import turnlog
 from codex_world import Rollout, Usage, write_world
+from turnlog.export.session_read import read_session
 from turnlog.formats import Home
 from turnlog.records.meaning import Author, author_of
 from turnlog.records.record import Spoken, Unknown
@@ -129,3 +130,11 @@ def test_a_patch_is_an_edit_of_each_file(tmp_path, is_paginated):
     }  # fmt: skip
     assert write == {"file_path": "b.py", "content": "one\ntwo\n"}
     assert delete == {"path": "c.py", "operation": "delete"}
+
+
+def test_an_outline_of_a_fork_has_its_parents_prompts(world):
+    read = read_session(session_of(world, world.new_fork))
+    prompts = [node for node in read.tree.nodes if node.is_prompt]
+    assert [read.notes[node.uuid].label for node in prompts] == [
+        "How many plums are ripe?", "And how many fell?",
+    ]  # fmt: skip
