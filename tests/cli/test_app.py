@@ -286,7 +286,7 @@ def test_who_has_no_sessions_is_told_where_they_were_looked_for(turnlog, tmp_pat
     setting = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "COLUMNS": "300"}
     _, out, err = turnlog(*words, **setting, CLAUDE_CONFIG_DIR="", TURNLOG_HOME=str(tmp_path / "t"))
     told = (out + err).replace(str(tmp_path), "~")
-    places = " (or|and no) ".join(["~/.claude", "~/.config/claude", "~/.codex", "~/.copilot"])
+    places = "~/.claude (or|and no) ~/.config/claude (or|and no) ~/.codex (or|and no) ~/.copilot"
     assert re.search(f"{places}; name the directory that", told)
 
 
