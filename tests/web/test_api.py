@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import socket
 
 import pytest
@@ -80,6 +81,8 @@ def test_what_has_not_changed_is_not_sent_again(server):
         ("/api/search", 400),
         ("/api/search?q=x&since=nov", 400),
         ("/api/costs?by=color", 400),
+        *((f"/api/{each}?q=x&project=nowhere", 400) for each in ("search", "costs", "insights")),
+        ("/api/sessions?project=nowhere", 400),
     ],
 )
 def test_mistakes_are_explained(server, path, status):
@@ -88,6 +91,7 @@ def test_mistakes_are_explained(server, path, status):
     problem = json.loads(answer.text)
     assert problem["error"]
     assert problem["hint"]
+    assert os.getcwd() not in answer.text  # An unknown project is no directory of the server.
 
 
 def test_the_description_names_every_path_and_resolves(server):
@@ -180,7 +184,8 @@ def test_a_wrong_body_changes_nothing(place, server, body, status):
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
 def test_no_other_method(server, method):
-    assert server.ask("/", method=method).status == 405
+    answer = server.ask("/", method=method)
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, POST")
     assert server.ask(LABELS, method=method).status == 405
 
 

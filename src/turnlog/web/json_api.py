@@ -332,17 +332,31 @@ def openapi() -> dict[str, Any]:
             "404": body(Problem, "There is no such session"),
         }
 
+    refusals = {
+        "401": {"description": "The cookie is missing"},
+        "403": {"description": "Not a request of a page of this server"},
+        "405": {"description": "No such method, or nothing may be changed"},
+        "413": {"description": "The body is too large"},
+        "415": {"description": "The body is not JSON"},
+    }
+
     unchanged = {"304": {"description": "Unchanged since the given ETag"}}
     paths: dict[str, Any] = {}
     for each in _ENDPOINTS:
         fields = [
-            {"name": name, "in": "query", "description": words, "schema": {"type": kind}}
+            {
+                "name": name,
+                "in": "query",
+                "description": words,
+                "required": name == "q",
+                "schema": {"type": kind} | ({"minimum": 0} if kind == "integer" else {}),
+            }
             for name, (words, kind) in each.fields.items()
         ]
         described = {
             "summary": each.words,
             "parameters": [*_path_fields(each.path), *fields],
-            "responses": answers(each.returns) | unchanged,
+            "responses": answers(each.returns) | unchanged | {"401": refusals["401"]},
         }
         paths[each.path] = {"get": described}
     paths[_LABELS] = {
@@ -356,7 +370,7 @@ def openapi() -> dict[str, Any]:
                 "required": True,
                 "content": {"application/json": {"schema": by_kind[Labels]}},
             },
-            "responses": answers(LabelsDocument),
+            "responses": answers(LabelsDocument) | refusals,
         }
     }
     return {
