@@ -111,7 +111,8 @@ def test_costs_are_narrowed_without_scripts(chromium, server):
 
 def test_a_hostile_log_runs_nothing_on_any_page(page, server):
     for path in ("/", "/search?q=kestrel", "/costs?by=tool&since=all", "/insights?since=all",
-                 f"/session/{ID}?thread=all"):  # fmt: skip
+                 f"/session/{ID}?thread=all", f"/session/{ID}/about", "/files", "/health", "/now",
+                 "/palette?q=kestrel", f"/compare?a={ID}", f"/compare?a={ID}&b={ID}"):  # fmt: skip
         page.goto(server.address + path)
         page.evaluate("for (const each of document.querySelectorAll('*')) each.focus?.()")
         page.wait_for_timeout(100)
