@@ -156,3 +156,30 @@ def test_copied_responses_are_explained_in_the_list_and_in_the_session(tmp_path)
             words = " ".join(words_of(text).split())
             assert f"1 response copied, counted in session {ONE[:8]}" in words
         assert "copied" not in server.ask(f"/session/{ONE}/about").text
+
+
+def test_pages_are_used_with_the_keyboard_alone(visit, server):
+    page = visit(server)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    for key in "jjk":
+        page.keyboard.press(key)
+    first = page.locator("tr[data-row]").first
+    expect(first).to_have_class("chosen")
+    title = first.locator("td.title > a").inner_text()
+    page.keyboard.press("o")
+    page.wait_for_url("**/session/**")
+    expect(page.locator("h1")).to_contain_text(title.split()[0])
+    page.keyboard.press("?")
+    expect(page.locator("dialog dl.keys")).to_contain_text("Next prompt")
+    page.keyboard.press("Escape")
+    for keys, path in {"gc": "/costs", "gn": "/now", "gf": "/files", "gi": "/insights",
+                       "gh": "/health", "gs": "/"}.items():  # fmt: skip
+        page.keyboard.type(keys)
+        page.wait_for_url(f"{server.address}{path}")
+    page.keyboard.press("/")
+    page.keyboard.type("apples")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search?q=apples")
