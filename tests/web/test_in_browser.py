@@ -136,6 +136,7 @@ def test_reports_fit_the_screen(chromium, server, width, scheme):
     view = {"width": width, "height": 800}
     page = chromium.new_context(viewport=view, color_scheme=scheme).new_page()
     page.goto(f"{server.address}/?token={server.token}")
+    page.wait_for_url(f"{server.address}/")
     for path in ("/costs?since=all", "/costs?since=1y&time=day&by=tool", "/costs?since=no",
                  "/costs?since=all&show=responses", "/insights?since=all",
                  "/insights?since=all&figure=tools", "/insights?project=nowhere"):  # fmt: skip
