@@ -2,12 +2,15 @@
 
     python docs/page_picture.py
 
-The sessions are made up, two months of them, always the same; the pages and the browser are real.
+The report is of made-up sessions, two months of them, always the same. The pages of the browser are
+those of samples/claude, two days after the last of them; a process stands for a running agent.
 """
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,12 +20,30 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 import turnlog
 from turnlog.formats import claude_log
+from turnlog.sessions.environment import process
 from turnlog.storage.writer import LogWriter
 
+SAMPLES: Final = Path(__file__).parent.parent / "samples" / "claude"
+STORM: Final = "0b29ae83-a577-4f95-9e24-aa6a497254cb"
+FROST: Final = "f38b2ffc-80a4-4f5a-91c9-bc701e7ea419"
+HARVEST: Final = "2d3f0bf3-504d-4d95-a72f-8dab7e41fade"
+_NOW: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
+_CLOCK: Final = f"import time_machine; time_machine.travel({_NOW.isoformat()!r}).start()"
+_PAGES: Final = {
+    "sessions": "/",
+    "session": f"/session/{FROST}",
+    "now": "/now",
+    "search": "/search?q=frost",
+    "files": "/files",
+    "costs": "/costs?since=2026-10-01",
+    "insights": "/insights?since=2026-10-01",
+    "health": "/health",
+    "compare": f"/compare?a={FROST}&b={HARVEST}",
+}
 IMAGES: Final = Path(__file__).parent / "images"
 _SIZE: Final = {"width": 1180, "height": 900}
 _LAST_DAY: Final = datetime(2026, 10, 31, tzinfo=UTC)
@@ -96,39 +117,67 @@ def write_home(home: Path) -> None:
                 log.append_many(_records(chance, session, cwd, at))
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        write_home(place / "home")
-        page = place / "insights.html"
-        program = [sys.executable, "-m", "turnlog.cli"]
-        home, environ = (
-            ["--home", place / "home"],
-            {"TURNLOG_HOME": str(place / "own"), "TZ": "UTC"},
-        )
-        period = ["--since", "2026-09-02", "--until", "2026-11-01"]
-        subprocess.run(  # noqa: S603 - Our own command.
-            [*program, "insights", "--output", page, *home, *period], env=environ, check=True
-        )
-        with (
-            sync_playwright() as driver,
-            subprocess.Popen(  # noqa: S603 - The same.
-                [*program, "web", "--port", "0", *home], env=environ, stderr=subprocess.PIPE
-            ) as server,
-        ):
-            assert server.stderr is not None
-            address = server.stderr.readline().decode().split()[-1]
-            browser = driver.chromium.launch(
-                executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-            )
-            view = browser.new_page(viewport=_SIZE, color_scheme="light")
-            view.goto(page.as_uri())
-            view.screenshot(path=IMAGES / "insights.png")
+def _photograph_report(browser: Browser, place: Path) -> None:
+    """Photograph a report that a command wrote."""
+    write_home(place / "made-up")
+    page = place / "insights.html"
+    period = ["--since", "2026-09-02", "--until", "2026-11-01"]
+    subprocess.run(  # noqa: S603 - Our own command.
+        [sys.executable, "-m", "turnlog.cli", "insights", "--output", page, "--home",
+         place / "made-up", *period],
+        env=_environ(place), check=True,
+    )  # fmt: skip
+    view = browser.new_page(viewport=_SIZE, color_scheme="light")
+    view.goto(page.as_uri())
+    view.screenshot(path=IMAGES / "insights.png")
+
+
+def _photograph_pages(browser: Browser, place: Path) -> None:
+    """Photograph every page of a server, and one on a phone."""
+    home = place / "home"
+    shutil.copytree(SAMPLES, home)
+    (home / "sessions").mkdir()
+    program = [sys.executable, "-c", f"{_CLOCK}\nfrom turnlog.cli import main; main()"]
+    with (
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as agent,
+        subprocess.Popen(  # noqa: S603 - Our own command.
+            [*program, "web", "--port", "0", "--home", home],
+            env=_environ(place), stderr=subprocess.PIPE,
+        ) as server,
+    ):  # fmt: skip
+        me = process(agent.pid)
+        assert me is not None
+        assert server.stderr is not None
+        says = {
+            "pid": agent.pid, "sessionId": STORM, "procStart": me.started, "status": "waiting",
+            "cwd": "/home/ada/lighthouse", "waitingFor": "permission prompt",
+            "statusUpdatedAt": int((_NOW - timedelta(minutes=4)).timestamp() * 1000),
+        }  # fmt: skip
+        (home / "sessions" / f"{agent.pid}.json").write_text(json.dumps(says))
+        address = server.stderr.readline().decode().split()[-1]
+        root = address.partition("/?")[0]
+        for width, names in ((1366, _PAGES), (390, {"phone": _PAGES["session"]})):
+            view = browser.new_page(viewport={"width": width, "height": 620}, color_scheme="light")
             view.goto(address)
-            view.goto(f"{address.partition('?')[0]}?since=2026-09-01")
-            view.screenshot(path=IMAGES / "web.png")
-            browser.close()
-            server.terminate()
+            view.wait_for_url(f"{root}/")
+            for name, path in names.items():
+                view.goto(root + path)
+                view.wait_for_timeout(1500)  # What is loaded later is there.
+                view.screenshot(path=IMAGES / f"web-{name}.png")
+        server.terminate()
+        agent.terminate()
+
+
+def _environ(place: Path) -> dict[str, str]:
+    return {"TURNLOG_HOME": str(place / "own"), "TZ": "UTC"}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        _photograph_report(browser, Path(directory))
+        _photograph_pages(browser, Path(directory))
+        browser.close()
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ _VOLATILE = (
     (re.compile(r"(?<=recorded-data )[\w-]{12}(?=>)"), "NONCE-------"),
     (re.compile(r"(?<=\")(AAAAAAAAAA[\w-]{11})[\w-]{22}(?=\")"), r"\1-SIGNATURE------------"),
 )
-_BODY = re.compile(r"(<(style|script)\b[^>]*>)(.+?)(</\2>)", re.DOTALL)
+_BODY = re.compile(r"(<(style|script)\b[^>]*>)(?!</)(.+?)(</\2>)", re.DOTALL)
 
 
 def check(path, found):

@@ -111,7 +111,7 @@ def test_filters_keep_what_matches(made):
     assert records(list_edits(index, words=["TREE", "press"])) == kept(
         lambda edit: "tree" in edit.path and "press" in edit.path
     )
-    assert records(list_edits(index, project=PRESS)) == kept(lambda edit: edit.session == TWO)
+    assert records(list_edits(index, projects=[PRESS])) == kept(lambda edit: edit.session == TWO)
     assert records(list_edits(index, session=ONE)) == kept(lambda edit: edit.session == ONE)
     last = max(edit.at for edit in list_edits(index).edits)
     assert records(list_edits(index, until=last)) == kept(

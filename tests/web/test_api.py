@@ -2,11 +2,13 @@
 
 import http.client
 import json
+import os
 import socket
 
 import pytest
 
-from mcp_contexts import ONE, SECRET, make_home
+from insights.edited_home import edited_home
+from mcp_contexts import ONE, SECRET, TWO, make_home
 from turnlog.cli.app import run
 from web.served import served
 
@@ -63,6 +65,29 @@ def test_pages_of_sessions_make_up_the_whole_list(server):
     assert len(whole) > 1
 
 
+def test_filters_keep_what_matches(server):
+    def ids(query):
+        return {each["id"] for each in json.loads(server.ask(query).text)["sessions"]}
+
+    every = json.loads(server.ask("/api/sessions").text)["sessions"]
+    assert ids("/api/sessions?tool=Bash") == {
+        each["id"] for each in every if "Bash" in each["tools"]
+    }
+    assert ids("/api/sessions?errors=1") == {each["id"] for each in every if each["errors"]}
+    assert ids("/api/sessions?words=apples+nowhere") == set()
+    assert ids("/api/sessions?model=nothing") == set()
+
+
+def test_edits_and_comparisons_are_those_of_the_pages(tmp_path):
+    edited_home(tmp_path)
+    with served(tmp_path) as server:
+        found = json.loads(server.ask("/api/files?path=src/tree.py").text)
+        assert {each["session"] for each in found["edits"]} == {ONE, TWO}
+        assert all(each["path"].endswith("src/tree.py") for each in found["edits"])
+        found = json.loads(server.ask(f"/api/compare?a={ONE}&b={TWO}").text)
+        assert [found[side]["session"]["id"] for side in ("a", "b")] == [ONE, TWO]
+
+
 def test_what_has_not_changed_is_not_sent_again(server):
     first = server.ask("/api/sessions")
     again = server.ask("/api/sessions", **{"If-None-Match": f'"x", {first.headers["etag"]}'})
@@ -78,8 +103,13 @@ def test_what_has_not_changed_is_not_sent_again(server):
         ("/api/sessions?limit=-1", 400),
         ("/api/sessions?sort=color", 400),
         ("/api/search", 400),
+        (f"/api/compare?a={ONE}", 400),
+        (f"/api/compare?a={ONE}&b=nothing", 404),
+        ("/api/files?since=nov", 400),
         ("/api/search?q=x&since=nov", 400),
         ("/api/costs?by=color", 400),
+        *((f"/api/{each}?q=x&project=nowhere", 400) for each in ("search", "costs", "insights")),
+        ("/api/sessions?project=nowhere", 400),
     ],
 )
 def test_mistakes_are_explained(server, path, status):
@@ -88,6 +118,7 @@ def test_mistakes_are_explained(server, path, status):
     problem = json.loads(answer.text)
     assert problem["error"]
     assert problem["hint"]
+    assert os.getcwd() not in answer.text  # An unknown project is no directory of the server.
 
 
 def test_the_description_names_every_path_and_resolves(server):
@@ -98,7 +129,7 @@ def test_the_description_names_every_path_and_resolves(server):
         assert f"#/components/schemas/{name}" in text
     for path, described in found["paths"].items():
         if "get" in described:
-            answer = server.ask(path.format(id=ONE) + "?q=apples")
+            answer = server.ask(path.format(id=ONE) + f"?q=apples&a={ONE}&b={TWO}")
             assert answer.status == 200, path
 
 
@@ -180,7 +211,8 @@ def test_a_wrong_body_changes_nothing(place, server, body, status):
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
 def test_no_other_method(server, method):
-    assert server.ask("/", method=method).status == 405
+    answer = server.ask("/", method=method)
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, POST")
     assert server.ask(LABELS, method=method).status == 405
 
 
@@ -198,6 +230,8 @@ def test_masked(tmp_path):
             f"/api/search?q={SECRET.secret}",
             "/api/projects",
             "/api/now",
+            "/api/files",
+            f"/api/compare?a={ONE}&b={TWO}",
         ):
             found = server.ask(path)
             assert found.status == 200

@@ -7,7 +7,7 @@ import pytest
 from export import hostile
 from export.browser import browser, needs_browser
 from export.pages import ID
-from mcp_contexts import ONE, Log, make_home
+from mcp_contexts import ONE, TWO, Log, make_home
 from web.served import served
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -111,20 +111,22 @@ def test_costs_are_narrowed_without_scripts(chromium, server):
 
 def test_a_hostile_log_runs_nothing_on_any_page(page, server):
     for path in ("/", "/search?q=kestrel", "/costs?by=tool&since=all", "/insights?since=all",
-                 f"/session/{ID}?thread=all"):  # fmt: skip
+                 f"/session/{ID}?thread=all", f"/session/{ID}/about", "/files", "/health", "/now",
+                 "/palette?q=kestrel", f"/compare?a={ID}", f"/compare?a={ID}&b={ID}"):  # fmt: skip
         page.goto(server.address + path)
         page.evaluate("for (const each of document.querySelectorAll('*')) each.focus?.()")
         page.wait_for_timeout(100)
         assert page.evaluate("window.pwned") is None
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [320, 390, 1024, 1280])
 def test_no_page_is_wider_than_the_screen(chromium, server, width):
     page = chromium.new_context(viewport={"width": width, "height": 800}).new_page()
     page.goto(f"{server.address}/?token={server.token}")
     page.wait_for_url(f"{server.address}/")
     for path in ("/", "/search?q=apples", "/costs?by=session&since=all", "/insights?since=all",
-                 f"/session/{ONE}", "/search", "/nowhere"):  # fmt: skip
+                 f"/session/{ONE}", "/search", "/nowhere", "/files?since=all", "/health", "/now",
+                 f"/compare?a={ONE}&b={TWO}"):  # fmt: skip
         page.goto(server.address + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
@@ -134,6 +136,7 @@ def test_reports_fit_the_screen(chromium, server, width, scheme):
     view = {"width": width, "height": 800}
     page = chromium.new_context(viewport=view, color_scheme=scheme).new_page()
     page.goto(f"{server.address}/?token={server.token}")
+    page.wait_for_url(f"{server.address}/")
     for path in ("/costs?since=all", "/costs?since=1y&time=day&by=tool", "/costs?since=no",
                  "/costs?since=all&show=responses", "/insights?since=all",
                  "/insights?since=all&figure=tools", "/insights?project=nowhere"):  # fmt: skip

@@ -17,7 +17,7 @@ from turnlog.index.connection import Index
 from turnlog.index.ids import IS_FIRST, SUBAGENT, instant_at, json_array, long_uuid, short_uuid
 from turnlog.index.texts import TextKind
 from turnlog.insights.edits import EditResults
-from turnlog.query.filters import scope_sql
+from turnlog.query.filters import projects_in, scope_sql
 from turnlog.query.turns import record_turns
 from turnlog.records.meaning import command_in
 from turnlog.records.session_summary import prompt_preview
@@ -96,7 +96,7 @@ def list_edits(
     *,
     file: str | None = None,
     words: Sequence[str] = (),
-    project: str | None = None,
+    projects: Sequence[str] | None = None,
     session: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
@@ -107,11 +107,15 @@ def list_edits(
 ) -> FileEdits:
     """Return edits of files, the latest first.
 
-    *file* is a path as the calls wrote it, or the end of one. Each of *words* must be in the path,
+    *file* is a path as the calls wrote it, or the end of one. *projects* are directories; those
+    below them count, too. Each of *words* must be in the path,
     in capitals or not. With *prompts*, the beginning of each edit's prompt is read, too; it goes
     through *mask* before it is cut.
     """
-    where, values = scope_sql(index, since, until, project)
+    where, values = scope_sql(index, since, until, None)
+    if projects is not None:
+        inside = (f"s.project IN {projects_in(index.db, each)}" for each in projects)
+        where += f" AND ({' OR '.join(inside) or 'FALSE'})"
     if session is not None:
         where += " AND s.session = :session"
         values["session"] = session

@@ -76,11 +76,11 @@ class WebAuth:
         if refusal is None and scope["method"] not in _METHODS:
             refusal = self._change_refusal(scope["method"], headers)
         if refusal is not None:
-            await _refuse(send, refusal)
+            await self._refuse(send, refusal)
         elif self._has_token(scope):
             await self._welcome(scope, send)
         elif not self._has_cookie(headers):
-            await _refuse(send, _STRANGER)
+            await self._refuse(send, _STRANGER)
         else:
             await self._app(scope, receive, _guarded(send))
 
@@ -96,6 +96,13 @@ class WebAuth:
         if values_of(headers, b"content-type") != ["application/json"]:
             return Refusal(415, "wrong_type", "send application/json")
         return None
+
+    async def _refuse(self, send: Send, refusal: Refusal) -> None:
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), *_GUARDED]
+        if refusal.status == 405:
+            headers.append((b"allow", b"GET, HEAD" if self._is_read_only else b"GET, HEAD, POST"))
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await send({"type": "http.response.body", "body": f"{refusal.message}\n".encode()})
 
     def _has_token(self, scope: Scope) -> bool:
         given = dict(_fields(scope)).get(TOKEN)
@@ -151,9 +158,3 @@ def _guarded(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-async def _refuse(send: Send, refusal: Refusal) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), *_GUARDED]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": f"{refusal.message}\n".encode()})

@@ -9,9 +9,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from turnlog.api.arguments import resolve_instant, resolve_project
+from turnlog.api.arguments import projects_named, resolve_instant
 from turnlog.api.homes import last_part
 from turnlog.api.live import Live
+from turnlog.api.sessions.lists import list_projects
 from turnlog.api.sessions.reader import SessionReaders
 from turnlog.api.sessions.reading import Session
 from turnlog.api.store import Store
@@ -77,6 +78,16 @@ class PageContext:
         return f"{at.astimezone(self.zone):%Y-%m-%d %H:%M}" if at else ""
 
 
+def one_project(name: str, known: Sequence[str]) -> str:
+    """Return the one directory of *known* that has this name; raise UsageError if several have."""
+    found = projects_named(name, known)
+    if len(found) > 1:
+        raise UsageError(
+            f"{name} is the name of {len(found)} projects", hint=f"use {' or '.join(found)}"
+        )
+    return found[0]
+
+
 PERIODS: Final[dict[str, str]] = {
     "30d": "the last 30 days",
     "7d": "the last 7 days",
@@ -130,9 +141,13 @@ class Params(Struct, frozen=True):
 
     @property
     def project(self) -> str | None:
-        """The directory of a project, given by path or name."""
+        """The directory of a project, given by path or name; it has to be one with sessions."""
         name = self.text("project")
-        return resolve_project(name, self.ctx.store.homes) if name else None
+        if not name:
+            return None
+        with self.ctx.store.index() as index:
+            known = [row.path for row in list_projects(index).projects if row.path]
+        return one_project(name, known)
 
     @property
     def offset(self) -> int:

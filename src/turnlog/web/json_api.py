@@ -23,9 +23,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from turnlog.api.costs import Ledger
+from turnlog.api.files import FileEdits, list_edits
 from turnlog.api.insights import Insights, Overview, overview
 from turnlog.api.live import LiveDocument
 from turnlog.api.search import SearchDocument
+from turnlog.api.sessions.compare import SessionComparison, compare_sessions
 from turnlog.api.sessions.lists import (
     ProjectCatalog,
     SessionCatalog,
@@ -79,6 +81,7 @@ class _Endpoint(NamedTuple):
 _SINCE: Final = _Field("From this time on: 7d, yesterday, 2026-11-01")
 _UNTIL: Final = _Field("Before this time")
 _PROJECT: Final = _Field("Path or name of a project")
+_REQUIRED: Final = ("q", "a", "b")
 _LIMIT: Final = _Field(f"At most this many, up to {_MOST_ROWS:,}", "integer")
 _OFFSET: Final = _Field("Skip this many: `next` of the page before", "integer")
 _PERIOD: Final = {"since": _SINCE, "until": _UNTIL, "project": _PROJECT}
@@ -95,6 +98,16 @@ def _sessions(params: Params, _: Mapping[str, str]) -> SessionCatalog:
             index,
             project=params.project,
             text_in_title=params.text("title") or None,
+            words=params.text("words").split(),
+            model=params.text("model") or None,
+            branch=params.text("branch") or None,
+            tool=params.text("tool") or None,
+            tag=params.text("tag") or None,
+            agent=params.text("agent") or None,
+            has_errors=params.is_on("errors") or None,
+            pinned=params.is_on("pinned") or None,
+            kept=params.is_on("kept") or None,
+            gone=params.is_on("gone") or None,
             since=params.moment("since"),
             until=params.moment("until"),
             sort=cast("SessionSort", params.text("sort", "active")),
@@ -136,6 +149,30 @@ def _search(params: Params, _: Mapping[str, str]) -> SearchDocument:
     )
 
 
+def _files(params: Params, _: Mapping[str, str]) -> FileEdits:
+    project = params.project
+    with params.ctx.store.index() as index:
+        return list_edits(
+            index,
+            file=params.text("path") or None,
+            words=params.text("words").split(),
+            projects=[project] if project else None,
+            since=params.moment("since"),
+            until=params.moment("until"),
+            limit=_limit(params, 50),
+            offset=params.offset,
+        )
+
+
+def _compare(params: Params, _: Mapping[str, str]) -> SessionComparison:
+    ctx, a, b = params.ctx, params.text("a"), params.text("b")
+    if not a or not b:
+        raise UsageError("a or b is missing", hint="give two sessions: /api/compare?a=ID&b=ID")
+    with ctx.store.index() as index:
+        costs = SessionCosts(index, ctx.prices)
+        return compare_sessions(index, a, b, costs=costs, now=ctx.now())
+
+
 def _costs(params: Params, _: Mapping[str, str]) -> Ledger:
     return params.ctx.store.cost(
         by=params.text("by", "day"),
@@ -171,6 +208,16 @@ _ENDPOINTS: Final = (
         _sessions,
         {
             "title": _Field("Words in the title"),
+            "words": _Field("Words in the title or the first prompt"),
+            "model": _Field("Part of the name of a model"),
+            "branch": _Field("A branch"),
+            "tool": _Field("A tool that was called"),
+            "tag": _Field("A tag; several are separated by commas"),
+            "agent": _Field("An agent, such as Claude Code"),
+            "errors": _Field("1 for sessions with calls that failed"),
+            "pinned": _Field("1 for pinned sessions"),
+            "kept": _Field("1 for kept sessions"),
+            "gone": _Field("1 for sessions that are gone at their source"),
             **_PERIOD,
             "sort": _Field("Sort by this column"),
             "limit": _LIMIT,
@@ -198,6 +245,26 @@ _ENDPOINTS: Final = (
             "limit": _LIMIT,
             "offset": _OFFSET,
         },
+    ),
+    _Endpoint(
+        "/api/files",
+        "List edits of files, the latest first.",
+        FileEdits,
+        _files,
+        {
+            "path": _Field("A path, or the end of one"),
+            "words": _Field("Words in the path"),
+            **_PERIOD,
+            "limit": _LIMIT,
+            "offset": _OFFSET,
+        },
+    ),
+    _Endpoint(
+        "/api/compare",
+        "Compare two sessions.",
+        SessionComparison,
+        _compare,
+        {"a": _Field("A session"), "b": _Field("Another one")},
     ),
     _Endpoint(
         "/api/costs",
@@ -332,17 +399,31 @@ def openapi() -> dict[str, Any]:
             "404": body(Problem, "There is no such session"),
         }
 
+    refusals = {
+        "401": {"description": "The cookie is missing"},
+        "403": {"description": "Not a request of a page of this server"},
+        "405": {"description": "No such method, or nothing may be changed"},
+        "413": {"description": "The body is too large"},
+        "415": {"description": "The body is not JSON"},
+    }
+
     unchanged = {"304": {"description": "Unchanged since the given ETag"}}
     paths: dict[str, Any] = {}
     for each in _ENDPOINTS:
         fields = [
-            {"name": name, "in": "query", "description": words, "schema": {"type": kind}}
+            {
+                "name": name,
+                "in": "query",
+                "description": words,
+                "required": name in _REQUIRED,
+                "schema": {"type": kind} | ({"minimum": 0} if kind == "integer" else {}),
+            }
             for name, (words, kind) in each.fields.items()
         ]
         described = {
             "summary": each.words,
             "parameters": [*_path_fields(each.path), *fields],
-            "responses": answers(each.returns) | unchanged,
+            "responses": answers(each.returns) | unchanged | {"401": refusals["401"]},
         }
         paths[each.path] = {"get": described}
     paths[_LABELS] = {
@@ -356,7 +437,7 @@ def openapi() -> dict[str, Any]:
                 "required": True,
                 "content": {"application/json": {"schema": by_kind[Labels]}},
             },
-            "responses": answers(LabelsDocument),
+            "responses": answers(LabelsDocument) | refusals,
         }
     }
     return {

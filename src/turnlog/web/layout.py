@@ -8,6 +8,8 @@ from urllib.parse import quote, urlencode
 
 from starlette.responses import HTMLResponse
 
+from turnlog.api.sessions.lists import IndexedSession
+from turnlog.export.html.charts import counted
 from turnlog.export.html.page import Child, Fragment, OwnUrl, element, escaped, joined
 from turnlog.web.context import PERIODS, Params
 from turnlog.web.static_files import static_url
@@ -151,6 +153,18 @@ def tick(name: str, words: str, *, is_on: bool) -> Fragment:
     """Return a check box."""
     box = element("input", type="checkbox", name=name, value="1", checked=is_on)
     return element("label", box, f" {words}")
+
+
+def copied_responses(row: IndexedSession) -> Child:
+    """Explain responses that a session has and does not pay for; None if it has none."""
+    if not row.copied:
+        return None
+    origins = [
+        [", " if number else None, element("a", each[:8], href=address(f"/session/{each}"))]
+        for number, each in enumerate(name for name in row.copied_from if name != row.id)
+    ]
+    where: Child = ["session ", origins] if origins else "its copy in another home"
+    return [f"{counted(row.copied, 'response')} copied, counted in ", where]
 
 
 def pager(path: str, params: Mapping[str, str], offset: int, limit: int, more: bool) -> Child:  # noqa: FBT001

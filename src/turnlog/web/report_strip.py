@@ -45,9 +45,14 @@ PRESETS: Final = (
 class ReportFilter:
     """The parameters of a report, and the problems of single fields."""
 
-    def __init__(self, path: str, params: Params, names: Iterable[str]) -> None:
-        """Keep the parameters called *names*; others are not repeated in links."""
-        self.path, self.params = path, params
+    def __init__(
+        self, path: str, params: Params, names: Iterable[str], *, usual: str = _USUAL
+    ) -> None:
+        """Keep the parameters called *names*; others are not repeated in links.
+
+        *usual* is the beginning of the period if none is given.
+        """
+        self.path, self.params, self._usual = path, params, usual
         self.values = {name: text for name in names if (text := params.text(name))}
         self.problems: dict[str, str] = {}
 
@@ -63,11 +68,12 @@ class ReportFilter:
             return None
 
     def period(self) -> tuple[datetime | None, datetime | None]:
-        """Return the start and the end of the period; the last 30 days if neither is given."""
-        if not self.values.get("since") and not self.values.get("until"):
-            return self.params.moment("since", _USUAL), None
+        """Return the start and the end of the period; the usual one if neither is given."""
+        is_given = self.values.get("since") or self.values.get("until")
         since = None
-        if self.values.get("since") != ALL:
+        if not is_given and self._usual != ALL:
+            since = self.params.moment("since", self._usual)
+        elif self.values.get("since") != ALL:
             since = self.parse("since", lambda _: self.params.moment("since"))
         until = self.parse("until", lambda _: self.params.moment("until"))
         try:
@@ -141,7 +147,7 @@ class ReportFilter:
 
     def _presets(self) -> Fragment:
         chosen = (self.values.get("since", ""), self.values.get("until", ""))
-        chosen = (_USUAL, "") if chosen == ("", "") else chosen
+        chosen = (self._usual, "") if chosen == ("", "") else chosen
         links = [
             element(
                 "a",

@@ -1,12 +1,13 @@
 """The pages of files: edits of all sessions, one file's history, and what an edit changed."""
 
+import os
 import re
 from html import unescape
 
 import pytest
 
-from insights.edited_home import EVIL, edited_home, plain_edits
-from mcp_contexts import ONE, ORCHARD, PASSWORD, PRESS, SECRET, TWO, make_home
+from insights.edited_home import EVIL, edit, edited_home, plain_edits
+from mcp_contexts import ONE, ORCHARD, PASSWORD, PRESS, SECRET, TWO, Log, make_home
 from web.served import served
 from web.test_pages import Elements, words_of
 
@@ -35,8 +36,8 @@ def test_every_edit_is_there_and_leads_to_its_place(place, server):
     assert sorted(
         re.findall(r"/files/diff\?session=([^&]+)&amp;record=([^&\"]+)\"", page)
     ) == sorted((edit.session, edit.record) for edit in plain)
-    for edit in plain:
-        assert f'href="/session/{edit.session}?record={edit.record}"' in page
+    for each in plain:
+        assert f'href="/session/{each.session}?record={each.record}"' in page
     words = words_of(page)
     assert (
         f"{len(plain)} edits of {len({edit.path for edit in plain})} files in 2 sessions" in words
@@ -59,7 +60,36 @@ def test_a_bad_date_keeps_the_form(server):
     page = server.ask("/files?since=whenever&words=tree").text
     assert 'value="whenever"' in page
     assert 'value="tree"' in page
-    assert "whenever" in words_of(re.search(r'<p class="note bad".*?</p>', page)[0])
+    assert "whenever" in words_of(re.search(r'<span id="since-wrong".*?</span>', page)[0])
+
+
+def test_a_page_behind_the_last_leads_back(server):
+    page = server.ask("/files?offset=9999&words=tree").text
+    assert "There are only" in words_of(page)
+    link = unescape(re.search(r'<a href="([^"]+)" rel="last"', page)[1])
+    assert '<ol class="edits">' in server.ask(link).text
+
+
+def test_all_of_the_time_is_a_period(server):
+    assert '<ol class="edits">' in server.ask("/files?since=all").text
+    assert "No edits found" in server.ask("/files?until=2000").text
+
+
+def test_an_unknown_project_is_told_and_is_no_directory_of_the_server(server):
+    page = server.ask("/files?project=nowhere").text
+    assert "no project is called" in words_of(page)
+    assert os.getcwd() not in page
+
+
+def test_a_name_that_two_projects_have_is_both(tmp_path):
+    for number, folder in enumerate(("a", "b")):
+        project = f"/home/{folder}/orchard"
+        log = Log(tmp_path / "home", f"{number}aaaaaaa-bbbb-4bbb-8bbb-cccccccccccc", project)
+        log.prompt("Write it")
+        edit(log, f"{project}/x.py", tool="Write", content="1\n").save()
+    with served(tmp_path) as server:
+        page = server.ask("/files?project=orchard").text
+        assert "2 edits of 2 files in 2 sessions" in words_of(page)
 
 
 def test_the_history_of_a_file_has_the_prompts_behind_it(place, server):

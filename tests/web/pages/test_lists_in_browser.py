@@ -117,6 +117,18 @@ def test_a_phone_shows_cards_without_a_horizontal_scroll(opened, server):
     assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
 
 
+@pytest.mark.parametrize("width", [320, 600, 800, 1024, 1180, 1440])
+def test_every_column_that_is_shown_is_on_the_screen(opened, width):
+    page = opened(viewport={"width": width, "height": 800})
+    boxes = [
+        box
+        for each in page.locator("table.sessions th a, table.sessions td").all()
+        if (box := each.bounding_box()) is not None
+    ]
+    assert len(boxes) > 6
+    assert max(box["x"] + box["width"] for box in boxes) <= width
+
+
 def test_lists_work_without_scripts(opened):
     page = opened("/", java_script_enabled=False)
     page.fill("#field-words", "quince")

@@ -98,6 +98,19 @@ def test_turns_are_loaded_as_one_scrolls_down_and_up(visit):
     assert ids == [f"#{number}" for number in range(1, 121)]
 
 
+def test_what_is_loaded_above_does_not_move_the_page(visit):
+    page = visit(f"/session/{MANY}?turn=60#t60")
+    until(page, IN_VIEW, "t60")
+    page.wait_for_timeout(500)
+    before = page.evaluate(TOP, "t60")
+    page.evaluate(
+        "document.getElementById('links').append("
+        " Object.assign(document.createElement('p'), {textContent: 'More '.repeat(200)}))"
+    )
+    page.wait_for_timeout(300)
+    assert abs(page.evaluate(TOP, "t60") - before) < 2
+
+
 def test_what_comes_before_does_not_move_the_page(visit):
     page = visit(f"/session/{MANY}?turn=60#t60")
     until(page, IN_VIEW, "t60")

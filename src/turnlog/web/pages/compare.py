@@ -15,7 +15,7 @@ from turnlog.api.sessions.compare import (
     SessionSide,
     compare_sessions,
 )
-from turnlog.api.sessions.lists import SessionCosts
+from turnlog.api.sessions.lists import SessionCosts, find_indexed, list_indexed
 from turnlog.api.sessions.reading import Session
 from turnlog.errors import TurnlogError
 from turnlog.export.html.charts import count, counted, time
@@ -26,6 +26,7 @@ from turnlog.pricing.money import shown
 from turnlog.web.context import PageContext, Params
 from turnlog.web.layout import address, field, framed
 
+_CHOICES: Final = 20
 _MATCHES: Final = {
     "same": "same",
     "changed": "differs",
@@ -47,9 +48,7 @@ def compare_page(params: Params) -> str:
     a = params.text("a") or (ids[0] if ids else "")
     b = params.text("b") or (ids[1] if len(ids) > 1 else "")
     if not a or not b:
-        words = "Choose two sessions by the beginnings of their ids."
-        return framed("Compare", "Sessions", element("h1", "Compare two sessions"),
-                      element("p", words), _form(a, b), styles=("compare",))  # fmt: skip
+        return _choice(a or b, ctx)
     with ctx.store.index() as index:
         found = compare_sessions(
             index,
@@ -94,15 +93,36 @@ class _Masked(Unmasked):
         return text
 
 
-def _form(a: str, b: str) -> Fragment:
-    return element(
+def _choice(chosen: str, ctx: PageContext) -> str:
+    """Return a form for two ids and, with one *chosen*, the latest sessions of its project."""
+    rows: list[Fragment] = []
+    if chosen:
+        with ctx.store.index() as index:
+            session = find_indexed(index, chosen)[1]
+            found = list_indexed(index, project=session.project, gone=False, limit=_CHOICES + 1)
+        for each in [row for row in found.sessions if row.id != session.id][:_CHOICES]:
+            title = ctx.clean(each.title) or f"session {each.id[:8]}"
+            link = element("a", title, href=address("/compare", a=session.id, b=each.id))
+            when = element("small", f" {each.id[:8]} · {ctx.when(each.last_active_at)}")
+            rows.append(element("li", link, when))
+    form = element(
         "form",
-        field("a", a, "session A"),
-        field("b", b, "session B"),
+        field("a", chosen, "session A"),
+        field("b", "", "session B"),
         element("button", "Compare"),
         action=OwnUrl("/compare"),
         class_="asked",
     )
+    return framed(
+        "Compare",
+        "Sessions",
+        element("h1", "Compare two sessions"),
+        element("p", "Check the boxes of two in the ", element("a", "list", href=OwnUrl("/")),
+                ", or give the beginnings of their ids."),
+        form,
+        _section("others", "Sessions of the same project", element("ul", rows)) if rows else None,
+        styles=("compare",),
+    )  # fmt: skip
 
 
 def _section(name: str, title: str, body: Child) -> Fragment:

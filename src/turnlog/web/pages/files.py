@@ -5,67 +5,81 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from turnlog.api.arguments import projects_named
 from turnlog.api.files import EditDiff, FileEdit, FileEdits, edit_diff, list_edits
 from turnlog.api.homes import last_part
 from turnlog.api.sessions.lists import list_projects
 from turnlog.api.sessions.reading import Session
 from turnlog.api.sessions.side_files import shown_path
-from turnlog.errors import NotFound, UsageError
+from turnlog.errors import NotFound
 from turnlog.export.diffs import as_html
 from turnlog.export.html.charts import count, counted
 from turnlog.export.html.page import Child, Fragment, OwnUrl, element, joined
 from turnlog.export.record_blocks import Unmasked
 from turnlog.web.context import PageContext, Params
-from turnlog.web.layout import address, field, framed, pager
+from turnlog.web.layout import address, framed, pager
+from turnlog.web.report_strip import ALL, ReportFilter
 
 _LIMIT: Final = 50
+_PARAMS: Final = ("path", "words", "project", "since", "until")
 _NOTHING: Final = FileEdits(edits=[], next=None, total=0, files=0, sessions=0)
 
 
 def files_page(params: Params) -> str:
     """Return recent edits of files, or with ``path`` all edits of one file."""
-    ctx, file = params.ctx, params.text("path")
-    mistake, found = None, _NOTHING
+    ctx, asked = params.ctx, ReportFilter("/files", params, _PARAMS, usual=ALL)
+    file, found = asked.values.get("path", ""), _NOTHING
     with ctx.store.index() as index:
-        try:
+        projects = sorted({row.path for row in list_projects(index).projects if row.path})
+        chosen = asked.parse("project", lambda text: projects_named(text, projects))
+        since, until = asked.period()
+        if not asked.problems:
             found = list_edits(
                 index,
                 file=file or None,
                 words=params.text("words").split(),
-                project=params.project,
-                since=params.moment("since"),
+                projects=chosen,
+                since=since,
+                until=until,
                 prompts=bool(file),
                 mask=ctx.mask or str,
                 limit=_LIMIT,
                 offset=params.offset,
             )
-        except UsageError as error:
-            mistake = element("p", str(error), ": ", error.hint, class_="note bad", role="alert")
-        projects = sorted({row.path for row in list_projects(index).projects if row.path})
-    rows = [_edit(edit, ctx, file) for edit in found.edits]
-    nothing = None if mistake else element("p", "No edits found.")
+    return framed(
+        f"{last_part(ctx.clean(file))}: edits" if file else "Files",
+        "Files",
+        element("div", _heading(ctx.clean(file)), id="head"),
+        asked.strip(
+            None if file else asked.text_field("words", "words in the path", "src test.py"),
+            asked.text_field("project", "project", "all", projects),
+            hidden=("path",),
+        ),
+        element("section", _edits(found, asked), id="figures", data_live=True, aria_label="Edits"),
+        styles=("costs", "files"),
+    )
+
+
+def _edits(found: FileEdits, asked: ReportFilter) -> Child:
+    ctx, file, offset = asked.params.ctx, asked.values.get("path", ""), asked.params.offset
+    if asked.problems:
+        return element("p", "Correct the marked fields to see edits.", class_="note bad")
+    if not found.total:
+        return element("p", "No edits found.")
+    if not found.edits:
+        last = (found.total - 1) // _LIMIT * _LIMIT
+        link = element("a", "Go to the last page", href=asked.link(offset=str(last)), rel="last")
+        return element("p", f"There are only {counted(found.total, 'edit')}. ", link)
     figures = [
         counted(found.total, "edit"),
         f" of {counted(found.files, 'file')}" if not file or found.files > 1 else "",
         f" in {counted(found.sessions, 'session')}",
     ]
-    return framed(
-        f"{last_part(ctx.clean(file))}: edits" if file else "Files",
-        "Files",
-        _heading(ctx.clean(file)),
-        _form(params, [ctx.clean(each) for each in projects]),
-        element(
-            "section",
-            mistake,
-            element("p", figures, class_="faint") if rows else None,
-            element("ol", rows, class_="edits") if rows else nothing,
-            pager("/files", params.fields, params.offset, _LIMIT, found.next is not None),
-            id="edits",
-            data_live="edits",
-            aria_label="Edits",
-        ),
-        styles=("files",),
-    )
+    return [
+        element("p", figures, class_="faint"),
+        element("ol", [_edit(edit, ctx, file) for edit in found.edits], class_="edits"),
+        pager("/files", asked.values, offset, _LIMIT, found.next is not None),
+    ]
 
 
 def diff_page(params: Params) -> str:
@@ -96,24 +110,6 @@ def _heading(file: str) -> list[Fragment]:
         element("h1", last_part(file)),
         element("p", element("code", file), class_="faint"),
     ]
-
-
-def _form(params: Params, projects: list[str]) -> Fragment:
-    path = params.text("path")
-    return element(
-        "form",
-        element("input", type="hidden", name="path", value=path)
-        if path
-        else field("words", params.text("words"), "words in the path"),
-        field("project", params.text("project"), "project", listed="projects"),
-        field("since", params.text("since"), "since: 7d, monday, 2026-11"),
-        element("datalist", [element("option", value=each) for each in projects], id="projects"),
-        element("button", "Show"),
-        action=OwnUrl("/files"),
-        class_="asked",
-        data_swap="edits",
-        aria_label="Filter",
-    )
 
 
 def _edit(edit: FileEdit, ctx: PageContext, file: str) -> Fragment:

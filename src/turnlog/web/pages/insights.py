@@ -10,16 +10,14 @@ from typing import Any, Final
 from msgspec import UNSET, structs
 from starlette.responses import HTMLResponse, Response
 
-from turnlog.api.arguments import projects_named
 from turnlog.api.costs import NAMELESS
 from turnlog.api.insights import Evidence, InsightsExplanation, Scope, explain, insights
 from turnlog.api.sessions.lists import list_projects, uuids_at
-from turnlog.errors import UsageError
 from turnlog.export.html.charts import count, short, table, time
 from turnlog.export.html.insights_page import InsightLinks, insights_sections, span_of
 from turnlog.export.html.page import Child, OwnUrl, element
 from turnlog.pricing.money import shown
-from turnlog.web.context import PageContext, Params
+from turnlog.web.context import PageContext, Params, one_project
 from turnlog.web.layout import address, framed, pager
 from turnlog.web.report_strip import SWAPPED, ReportFilter
 
@@ -35,7 +33,7 @@ def insights_page_for(params: Params) -> Response:
     with ctx.store.index() as index:
         projects = sorted({row.path for row in list_projects(index).projects if row.path})
         since, until = asked.period()
-        project = asked.parse("project", lambda text: _project(text, projects))
+        project = asked.parse("project", lambda text: one_project(text, projects))
         scope = Scope(
             zone=ctx.zone,
             now=ctx.now(),
@@ -73,15 +71,6 @@ def insights_page_for(params: Params) -> Response:
         styles=("charts", "insights", "costs"),
     )
     return HTMLResponse(page)  # Also with a mistake: one that is being typed is no error.
-
-
-def _project(text: str, projects: list[str]) -> str:
-    found = projects_named(text, projects)
-    if len(found) > 1:
-        raise UsageError(
-            f"{text} is the name of {len(found)} projects", hint=f"use {' or '.join(found)}"
-        )
-    return found[0]
 
 
 # -- links -----------------------------------------------------------------------------------

@@ -253,7 +253,7 @@ def _session(hits: list[Hit], params: Params) -> Fragment:
         f"session {first.session[:8]}" if first.session else "in no session"
     )
     if first.session:
-        title = element("a", title, href=_place(first))
+        title = element("a", title, href=hit_place(first))
     about = [
         ctx.project_name(first.project),
         ctx.when(first.at),
@@ -306,7 +306,7 @@ def _hit(hit: Hit, ctx: PageContext) -> Fragment:
     ]
     about: Child = " · ".join(filter(None, facts))
     if hit.session:
-        about = element("a", about, href=_place(hit))
+        about = element("a", about, href=hit_place(hit))
     return element(
         "li",
         element("p", about, class_="facts"),
@@ -314,7 +314,7 @@ def _hit(hit: Hit, ctx: PageContext) -> Fragment:
     )
 
 
-def _place(hit: Hit) -> OwnUrl:
+def hit_place(hit: Hit) -> OwnUrl:
     """Return the URL of a session, at the record and the marked words of the hit."""
     found = hit.snippet[slice(*hit.highlights[0])] if hit.highlights else ""
     at = hit.at.isoformat() if hit.at else None

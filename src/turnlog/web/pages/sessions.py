@@ -29,7 +29,7 @@ from turnlog.export.html.insights_page import card
 from turnlog.export.html.page import Child, Fragment, OwnUrl, element, joined
 from turnlog.pricing.money import shown
 from turnlog.web.context import PageContext, Params
-from turnlog.web.layout import address, framed
+from turnlog.web.layout import address, copied_responses, framed
 
 _LIMIT: Final = 100
 _VALUES: Final = 8
@@ -194,6 +194,7 @@ def sessions_page(params: Params) -> str:
             if is_plain
             else None
         )
+        gone = list_indexed(index, gone=True, limit=0).total if is_plain else 0
     rows = joined(_rows(found, asked, offset))
     if is_part:
         return rows
@@ -208,7 +209,7 @@ def sessions_page(params: Params) -> str:
             id="total",
             data_live=True,
         ),
-        element("div", _seen(seen) if seen else None, id="overview"),
+        element("div", _seen(seen, gone) if seen else None, id="overview"),
         _form(asked, facets),
         element("div", _chips(asked, ctx), id="chips", class_="chips"),
         element(
@@ -378,12 +379,15 @@ def _table(asked: _Asked, rows: Child) -> Fragment:
         )
         for sort, words in _HEADS.items()
     ]
-    return element(
+    compare = element("form", element("button", "Compare"), " two chosen sessions",
+                      id="compare", action=OwnUrl("/compare"))  # fmt: skip
+    table = element(
         "table",
         element("thead", element("tr", heads)),
         element("tbody", rows),
         class_="sessions",
     )
+    return joined([compare, table])
 
 
 def _sorted_by(asked: _Asked, sort: str) -> OwnUrl:
@@ -429,7 +433,7 @@ def _nothing(found: SessionCatalog, asked: _Asked, offset: int) -> Child:
     return element("p", "No session matches all of these filters.", class_="note")
 
 
-def _seen(seen: Overview) -> Fragment:
+def _seen(seen: Overview, gone: int) -> Fragment:
     cards = [
         card(
             shown(Decimal(each.cost_usd)),
@@ -437,7 +441,14 @@ def _seen(seen: Overview) -> Fragment:
         )
         for each in seen.periods
     ]
-    return element("div", element("div", cards, class_="cards"), list(_attention(seen.attention)))
+    words = f"{counted(gone, 'more session')}, whose own log is gone"
+    lost = element("p", "Costs count ", element("a", words, href=address("/", gone="1")), ".")
+    return element(
+        "div",
+        element("div", cards, class_="cards"),
+        list(_attention(seen.attention)),
+        lost if gone else None,
+    )
 
 
 def _attention(attention: Attention) -> Iterable[Fragment]:
@@ -454,8 +465,9 @@ def _attention(attention: Attention) -> Iterable[Fragment]:
 
 
 def _row(row: IndexedSession, ctx: PageContext, asked: _Asked) -> Fragment:
-    title = ctx.clean(row.title) or "(no prompt)"
-    facts: list[Child] = [row.id[:8]]
+    title, copied = ctx.clean(row.title) or "(no prompt)", copied_responses(row)
+    box = element("input", type="checkbox", name="id", value=row.id, form="compare", data_keep=True)
+    facts: list[Child] = [element("label", box, " ", row.id[:8], title="Choose two to compare")]
     if row.git_branch:
         facts.append(ctx.clean(row.git_branch))
     facts += [_narrowing(asked, "tag", tag, f"#{ctx.clean(tag)}") for tag in row.tags]
@@ -465,7 +477,7 @@ def _row(row: IndexedSession, ctx: PageContext, asked: _Asked) -> Fragment:
             "td",
             element("a", title, href=address(f"/session/{row.id}")),
             element("small", _spaced([*facts, *_marks(row)])),
-            _copied(row),
+            element("small", copied, class_="copied") if copied else None,
             class_="title",
         ),
         element(
@@ -508,24 +520,6 @@ def _marks(row: IndexedSession) -> Iterator[Child]:
         yield element("span", "crashed", class_="bad")
     if _KEPT[row.keeping]:
         yield element("span", _KEPT[row.keeping])
-
-
-def _copied(row: IndexedSession) -> Child:
-    """Explain responses that a session has and does not pay for."""
-    if not row.copied:
-        return None
-    origins = [
-        element("a", each[:8], href=address(f"/session/{each}"))
-        for each in row.copied_from
-        if each != row.id
-    ]
-    where: Child = ["session ", _spaced(origins, ", ")] if origins else "its copy in another home"
-    return element(
-        "small",
-        f"{counted(row.copied, 'response')} copied, counted in ",
-        where,
-        class_="copied",
-    )
 
 
 def _spaced(parts: Iterable[Child], gap: str = " · ") -> Fragment:

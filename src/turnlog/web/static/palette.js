@@ -51,7 +51,12 @@ function open() {
     if (step) { event.preventDefault(); choose(links, step); }
     if (event.key === "Enter") { event.preventDefault(); list.querySelector("[aria-selected=true]")?.click(); }
   });
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  dialog.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-press]")?.dataset.press;
+    if (button) event.preventDefault();
+    if (button || event.target === dialog) dialog.close();
+    if (button) document.getElementById(button).click();
+  });
   dialog.addEventListener("close", () => { dialog.remove(); dialog = null; });
   dialog.append(box, list);
   document.body.append(dialog);

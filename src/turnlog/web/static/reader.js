@@ -335,6 +335,15 @@ async function refreshOutline() {
 document.addEventListener("turnlog:grown", grow);
 document.addEventListener("visibilitychange", () => { if (!document.hidden && isStale) grow(); });
 
+// What is above the turns gets taller when its last part is loaded; the turns stay where they are.
+const above = byId("links");
+let heightAbove = above.offsetHeight;
+new ResizeObserver(() => {
+  const grown = above.offsetHeight - heightAbove;
+  heightAbove += grown;
+  if (grown && above.getBoundingClientRect().bottom < 0) scrollBy({ top: grown, behavior: "instant" });
+}).observe(above);
+
 // Begin.
 watch();
 mark();

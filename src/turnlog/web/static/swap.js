@@ -26,6 +26,7 @@ export function morph(target, source) {
     morphStyle: "outerHTML",
     ignoreActiveValue: true,
     callbacks: {
+      beforeNodeMorphed: (node) => !node.dataset || !("keep" in node.dataset), // A box that is checked.
       beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
     },
   });

@@ -52,7 +52,7 @@ def session_page(view: SessionView) -> str:
             data_turns=view.url("turns"),
         ),
         styles=("blocks", "reader"),
-        scripts=("reader",),
+        scripts=("reader", "labels"),
     )
 
 
@@ -99,6 +99,7 @@ def _more(view: SessionView) -> Fragment:
         element("a", "first turn", href=view.url(hash_="turns")),
         element("a", "last turn", href=view.url(end=1, hash_="end")),
     ]
+    about_link = element("a", "title, tags and pin", href=view.url("about"))
     return element(
         "div",
         element("span", _spaced(threads)),
@@ -106,6 +107,7 @@ def _more(view: SessionView) -> Fragment:
         element("span", "export without secrets: ", _spaced(exports)),
         _command(f"turnlog resume {view.id[:8]}"),
         _resume(view),
+        element("div", about_link, data_src=view.url("about")),
         id="links",
     )
 

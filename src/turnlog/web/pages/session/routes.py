@@ -15,6 +15,7 @@ from turnlog.export.html.blocks import image_data
 from turnlog.export.html.page import Child, element
 from turnlog.web.context import PageContext, Params
 from turnlog.web.layout import fragment, framed
+from turnlog.web.pages.session.about import about
 from turnlog.web.pages.session.find import places
 from turnlog.web.pages.session.outline import group_size, outline_rows
 from turnlog.web.pages.session.page import session_export, session_page
@@ -34,6 +35,7 @@ def session_routes(ctx: PageContext) -> list[Route]:
         "outline": _outline,
         "next": _next,
         "find": lambda view: places(view, view.params.text("q")),
+        "about": about,
         "side": panel,
         "file": lambda view: file_diff(view, view.params.text("id")),
     }
