@@ -33,7 +33,9 @@ def _found(params: Params, words: str) -> Iterator[tuple[str, str, OwnUrl]]:
         if words and name and lowered in name.lower():
             yield name, "page", OwnUrl(path)
     with ctx.store.index() as index:
-        sessions = list_indexed(index, text_in_title=words or None, limit=_MOST_SESSIONS)
+        sessions = list_indexed(
+            index, text_in_title=words or None, limit=_MOST_SESSIONS, detailed=0
+        )
         projects = list_projects(index).projects if words else []
     for row in sessions.sessions:
         title = ctx.clean(row.title) or f"session {row.id[:8]}"

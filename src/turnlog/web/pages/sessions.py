@@ -183,6 +183,7 @@ def sessions_page(params: Params) -> str:
             reverse=asked.is_reversed,
             limit=_LIMIT,
             offset=offset,
+            with_tools=False,
             facets=None if is_part else _VALUES,
             costs=SessionCosts(index, ctx.prices),
             now=ctx.now(),
