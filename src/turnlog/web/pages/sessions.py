@@ -31,7 +31,8 @@ from turnlog.pricing.money import shown
 from turnlog.web.context import PageContext, Params
 from turnlog.web.layout import address, framed
 
-_LIMIT: Final = 100
+_LIMIT: Final = 50
+"""How many rows are loaded at once: about two screens."""
 _VALUES: Final = 8
 """How many values of a facet are listed."""
 _SWAPPED: Final = "filters chips facets total overview list"
