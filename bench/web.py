@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from statistics import median
@@ -116,6 +116,7 @@ def _turnlog(home: str) -> Iterator[Side]:
             "home": "/",
             "list": "/?since=2020-01-01",
             "session": session,
+            "end": f"{session}?end=1",
             "search": "/search?q=pumpkin",
             "costs": "/costs?since=all",
         }
@@ -124,6 +125,7 @@ def _turnlog(home: str) -> Iterator[Side]:
             "home": row,
             "list": row,
             "session": _holds(_FIRST),
+            "end": _holds(_LAST),
             "search": row,
             "costs": "document.querySelector('main td, main svg')",
         }
@@ -217,11 +219,14 @@ def _entered(browser: Any, side: Side) -> Any:
 
 def _opened(page: Any, side: Side, name: str) -> float:
     """Open what is called *name*; return the seconds until it is there."""
-    if name == "end":
-        return _end(page, side)
     if name in side.paths:
         page.goto(side.address + side.paths[name], wait_until="commit")
         return _shown_after(page, side.shown[name])
+    if name == "end":
+        page.goto(side.address + side.paths["session"], wait_until="commit")
+        _shown_after(page, side.shown["session"])
+        page.keyboard.press("o")  # The newest first: its way to the end.
+        return _shown_after(page, _holds(_LAST, ".messages, main, body"))
     page.goto(side.address + side.paths["home"])  # It has only a palette.
     _shown_after(page, side.shown["home"])
     began = page.evaluate("performance.now()") / 1e3
@@ -229,16 +234,6 @@ def _opened(page: Any, side: Side, name: str) -> float:
     page.keyboard.type("pumpkin")
     found = "document.querySelector('.palette')?.textContent.includes('harvest the last')"
     return _shown_after(page, found) - began
-
-
-def _end(page: Any, side: Side) -> float:
-    page.goto(side.address + side.paths["session"], wait_until="commit")
-    _shown_after(page, side.shown["session"])
-    if "/sessions/" in side.paths["session"]:
-        page.keyboard.press("o")  # The newest first: its way to the end.
-        return _shown_after(page, _holds(_LAST, ".messages, main, body"))
-    scroll = "scrollTo(0, document.documentElement.scrollHeight)"
-    return _shown_after(page, f"({scroll}, {_holds(_LAST)})")
 
 
 def _shown_after(page: Any, condition: str, wait_ms: int = _WAIT_MS) -> float:
@@ -367,26 +362,24 @@ def _by_claude_code_log(browser: Any, log: str) -> list[Row]:
 
 def _appended(browser: Any, ours: Side, theirs: Side, log: str) -> list[Row]:
     """Measure the time from a record's append until it is in the open page."""
+    from playwright.sync_api import TimeoutError as NotShown
+
     taken: list[str] = []
     middle: list[float | None] = []
     for side in (ours, theirs):
         context = _entered(browser, side)
         page = context.new_page()
-        _end(page, side)
-        page.wait_for_timeout(1_000)
         times: list[float] = []
-        for number in range(APPENDS):
-            word = f"sprout-{side.pid}-{number}"
-            began = perf_counter()
-            trees.grow(log, word)
-            try:
+        with suppress(NotShown):  # A page that does not grow is not tried again.
+            _opened(page, side, "end")
+            page.wait_for_timeout(1_000)
+            for number in range(APPENDS):
+                word = f"sprout-{side.pid}-{number}"
+                began = perf_counter()
+                trees.grow(log, word)
                 _shown_after(page, _holds(word, "body"), 10_000)
-            except Exception:  # Pages that do not grow: two tries are enough.
-                if number == 1:
-                    break
-                continue
-            times.append(perf_counter() - began)
-            page.wait_for_timeout(200)
+                times.append(perf_counter() - began)
+                page.wait_for_timeout(200)
         context.close()
         middle.append(median(times) if times else None)
         taken.append(f"{ms(median(times))} ({len(times)} of {APPENDS})" if times else "never")
