@@ -118,7 +118,7 @@ def _turnlog(home: str) -> Iterator[Side]:
             "home": "/",
             "list": "/?since=2020-01-01",
             "session": session,
-            "end": f"{session}?end=1",
+            "end": f"{session}?end=1#end",
             "costs": "/costs?since=all",
         }
         row = "document.querySelector('main a[href*=\"/session/\"]')"
@@ -133,7 +133,8 @@ def _turnlog(home: str) -> Iterator[Side]:
         cookie = {"Cookie": f"turnlog-{port}={token}"}
         try:
             keys = ["/", *"pumpkin", "Enter"]
-            requests = [*paths.values(), "/search?q=pumpkin"]
+            requests = [each.partition("#")[0] for each in paths.values()]
+            requests.append("/search?q=pumpkin")
             yield Side(
                 address, process.pid, f"/?token={token}", paths, shown, keys, requests, cookie
             )
@@ -379,6 +380,7 @@ def _appended(browser: Any, ours: Side, theirs: Side, log: str) -> list[Row]:
         with suppress(NotShown):  # A page that does not grow is not tried again.
             _opened(page, side, "end")
             page.wait_for_timeout(1_000)
+            page.evaluate("document.getElementById('follow')?.click()")  # Ours is asked to.
             for number in range(APPENDS):
                 word = f"sprout-{side.pid}-{number}"
                 began = perf_counter()
