@@ -390,7 +390,9 @@ def _appended(browser: Any, ours: Side, theirs: Side, log: str) -> list[Row]:
                 page.wait_for_timeout(200)
         context.close()
         middle.append(median(times) if times else None)
-        taken.append(f"{ms(median(times))} ({len(times)} of {APPENDS})" if times else "never")
+        taken.append(
+            f"{ms(median(times))} ({len(times)} of {APPENDS})" if times else "not measured"
+        )
     mine, other = middle
     ratio = f"{other / mine:.1f}x" if mine and other else "-"
     met = mine is not None and mine <= 0.5
