@@ -23,6 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
+import anyio.to_thread
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -42,6 +43,7 @@ HEADER_SECONDS = 10.0
 """How long a connection may take to send the headers of a request."""
 _MOST_CONNECTIONS: Final = 100
 _BACKLOG: Final = 32  # asyncio accepts this many at once, before any is refused.
+_MOST_THREADS: Final = 16  # Each has memory of its own, and Python runs one at a time.
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -231,6 +233,7 @@ class _Announcing(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(self._handle_exception)
+        anyio.to_thread.current_default_thread_limiter().total_tokens = _MOST_THREADS
         await super().startup(sockets)
         sys.stderr.write(self._words)
         sys.stderr.flush()

@@ -62,6 +62,7 @@ def sessions_of(
         until=period.until,
         archived=None,
         sidechains=sidechains,
+        detailed=0,
     ).sessions
     return list(dict.fromkeys(row.id for row in rows)), list(_unread(index, period))
 

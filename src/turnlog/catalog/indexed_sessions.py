@@ -179,6 +179,7 @@ def list_indexed(
     limit: int | None = None,
     offset: int = 0,
     detailed: int | None = None,
+    with_tools: bool = True,
     facets: int | None = None,
     costs: CostLookup | None = None,
     now: datetime | None = None,
@@ -195,8 +196,9 @@ def list_indexed(
     *reverse* turns that round, and those of which it is not known come last either way. *gone*
     keeps those that are gone at their source, kept or not; if it is false, those that can be read.
     With *sidechains*, main logs that hold only a subagent's records are listed, too. If *detailed*
-    is given, only so many of the first have tokens, tools and copied responses, which take most of
-    the time. With *facets*, the values of each filter are counted, the most frequent so many.
+    is given, only so many of the first have tokens, costs, tools and copied responses, which take
+    most of the time; half of it is for the tools, which need not be counted. With *facets*, the
+    values of each filter are counted, the most frequent so many.
     """
     asked = ListConditions()
     archives, moment = Archives.load(), now or datetime.now(UTC)
@@ -259,7 +261,10 @@ def list_indexed(
         total=None if isinstance(found, UnsetType) else found.total,
     )
     ids = [row["id"] for row in page.rows]
-    sessions = _sessions(index, ids, archives, facts, detailed=detailed, costs=costs)
+    first = ids if detailed is None else ids[:detailed]
+    sessions = _sessions(
+        index, ids, archives, facts, detailed=first, with_tools=with_tools, costs=costs
+    )
     return SessionCatalog(sessions=sessions, next=page.next, total=page.total, facets=found)
 
 
@@ -319,10 +324,11 @@ def find_indexed(
             hint=f"give more of the id: {', '.join(ids[:_SHOWN_IDS])}",
         )
     facts = _Facts(index, now or datetime.now(UTC), costs)
+    number = chosen[0][0]
     (session,) = _sessions(
-        index, [chosen[0][0]], Archives.load(), facts, detailed=None, costs=costs
+        index, [number], Archives.load(), facts, detailed=[number], with_tools=True, costs=costs
     )
-    return chosen[0][0], session
+    return number, session
 
 
 class SessionTotals(Struct, kw_only=True):
@@ -381,10 +387,11 @@ def _sessions(
     archives: Archives,
     facts: _Facts,
     *,
-    detailed: int | None,
+    detailed: list[int],
+    with_tools: bool,
     costs: CostLookup | None,
 ) -> list[IndexedSession]:
-    """Return the full rows of the sessions with *ids*, in that order."""
+    """Return the rows of the sessions with *ids*, in that order; the *detailed* ones in full."""
     if not ids:
         return []
     page = json_array(ids)
@@ -392,10 +399,10 @@ def _sessions(
     found = (dict(zip(_COLUMNS, row, strict=True)) for row in index.db.execute(query, (page,)))
     rows = {row["id"]: row for row in found}
     branches = _name_sets(index, {row["branch_set"] for row in rows.values()})
-    first = json_array(ids[:detailed])
-    tools, copied = _tools(index, first), _copied(index, first)
-    used = _used(index, first)
-    paid = costs.of({row["session"] for row in rows.values()}) if costs else {}
+    first = json_array(detailed)
+    tools = _tools(index, first) if with_tools else {}
+    copied, used = _copied(index, first), _used(index, first)
+    paid = costs.of({rows[each]["session"] for each in detailed}) if costs else {}
     return [
         _session(
             rows[each],
@@ -506,22 +513,26 @@ def _name_sets(index: Index, ids: Iterable[int | None]) -> dict[int, list[str]]:
 
 
 _PAID_RESPONSES: Final = f"""
-SELECT sessions.id, count(DISTINCT m.name) FROM {_ALONE}
-CROSS JOIN names ON names.name = sessions.session
-CROSS JOIN messages AS m ON m.session = names.id AND m.record >> 40 = logs.id GROUP BY sessions.id
+SELECT sessions.id, count(DISTINCT m.name) FROM json_each(?1) AS page
+CROSS JOIN sessions ON sessions.id = page.value AND sessions.layout NOT IN {SHARED_LAYOUTS}
+CROSS JOIN names ON names.name = sessions.session CROSS JOIN messages AS m ON m.session = names.id
+CROSS JOIN logs ON logs.id = m.record >> 40
+    AND logs.session = sessions.session AND logs.home = sessions.home
+GROUP BY sessions.id
 """  # noqa: S608 - Ours.
 _RESPONSES: Final = f"""
 SELECT sessions.id, count(DISTINCT u.name) FROM {_ALONE}
 CROSS JOIN usage_entries AS u ON u.log = logs.id GROUP BY sessions.id
 """  # noqa: S608 - Ours.
-# A response may be in several logs: it is a copy in those of every session but one.
+# A response may be in several logs: it is a copy in those of every session but one. The plus keeps
+# SQLite from looking through all responses of the session for each of them.
 _COPIED: Final = f"""
 SELECT sessions.id, payer.name, count(DISTINCT u.name) FROM {_ALONE}
 CROSS JOIN usage_entries AS u ON u.log = logs.id
 CROSS JOIN messages AS m ON m.name = u.name
 CROSS JOIN names AS payer ON payer.id = m.session
 WHERE NOT EXISTS (
-    SELECT 1 FROM messages AS own JOIN names ON names.id = own.session
+    SELECT 1 FROM messages AS own JOIN names ON names.id = +own.session
     JOIN logs AS its ON its.id = own.record >> 40
     WHERE own.name = u.name AND names.name = sessions.session AND its.home = sessions.home
 )

@@ -87,6 +87,7 @@ def find_session(
     problems: list[Problem] | None = None,
     share_out: ShareOut | None = None,
     active_at: ActiveAt | None = None,
+    unnamed: list[LogFile] | None = None,
 ) -> tuple[LogFile, ...]:
     """Return the logs of the session whose id begins with *text*: main logs first, then subagents'.
 
@@ -94,7 +95,7 @@ def find_session(
     session by *active_at*, or else the one with the newest main log. Several main logs are
     returned if a session has copies (two homes, or a log and its archive) or logs of several days.
     Names do not show which sessions have records in a day's log; *share_out* does, and without it
-    they are not searched.
+    they are not searched. Logs that do not name their session are added to *unnamed*.
     """
     if not text:
         raise InvalidId("an empty id names no session", hint="give the first characters of an id")
@@ -106,6 +107,8 @@ def find_session(
             days.append(log)
         elif log.session_id is not None:
             sessions.setdefault(log.session_id, []).append(log)
+        elif unnamed is not None:
+            unnamed.append(log)
     for session_id, logs in share_out(days, problems).items() if share_out and days else ():
         sessions.setdefault(session_id, []).extend(logs)
     if text == LATEST:

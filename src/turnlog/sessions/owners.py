@@ -38,16 +38,26 @@ class DatedRecord(NamedTuple):
 
 
 def find_any_session(
-    homes: Iterable[Home], text: str, *, problems: list[Problem] | None = None
+    homes: Iterable[Home],
+    text: str,
+    *,
+    problems: list[Problem] | None = None,
+    unnamed: list[LogFile] | None = None,
 ) -> tuple[LogFile, ...]:
     """Return the logs of the session whose id begins with *text*, in any layout.
 
-    Raises AmbiguousSession, with the choices, if there are several.
+    Logs that do not name their session are added to *unnamed*. Raises AmbiguousSession, with
+    the choices, if there are several.
     """
     homes = tuple(homes)
     try:
         return find_session(
-            homes, text, problems=problems, share_out=share_out, active_at=last_activity
+            homes,
+            text,
+            problems=problems,
+            share_out=share_out,
+            active_at=last_activity,
+            unnamed=unnamed,
         )
     except AmbiguousSession as error:
         error.choices = tuple(_choices(homes, text))

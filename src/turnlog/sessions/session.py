@@ -17,7 +17,7 @@ from typing import Self
 from msgspec import Struct
 
 from turnlog.errors import AmbiguousSession, NotFound
-from turnlog.formats import Format, Home, LayoutName, LogFile, find_logs, format_named
+from turnlog.formats import Format, Home, LayoutName, LogFile, format_named
 from turnlog.formats.format import InheritedPart
 from turnlog.records.meaning import as_subagents
 from turnlog.records.record import Record
@@ -65,7 +65,7 @@ class Session:
         """
         homes = tuple(homes)
         try:
-            return cls._of(find_any_session(homes, text))
+            return cls._of(homes, text)
         except NotFound:
             left = find_orphaned_subagents(homes, text)
             if not left:
@@ -73,15 +73,17 @@ class Session:
             return cls(left[0].session_id or "", left)
 
     @classmethod
-    def _of(cls, logs: Sequence[LogFile]) -> Self:
+    def _of(cls, homes: Iterable[Home], text: str) -> Self:
+        unnamed: list[LogFile] = []
+        logs = find_any_session(homes, text, unnamed=unnamed)
         session_id = logs[0].session_id or ""
-        return cls(session_id, [*logs, *_agents_next_to(logs[0], session_id)])
+        return cls(session_id, [*logs, *_agents_next_to(logs[0], session_id, unnamed)])
 
     @classmethod
     def find_exactly(cls, homes: Iterable[Home], session_id: str) -> Self | None:
         """Return the session with exactly this id, or None."""
         try:
-            found = cls._of(find_any_session(tuple(homes), session_id))
+            found = cls._of(homes, session_id)
         except (NotFound, AmbiguousSession):
             return None
         return found if found.id == session_id else None
@@ -406,11 +408,13 @@ def _subagent_logs(
     return tuple(found)
 
 
-def _agents_next_to(main: LogFile, session_id: str) -> Iterator[LogFile]:
+def _agents_next_to(
+    main: LogFile, session_id: str, unnamed: Iterable[LogFile]
+) -> Iterator[LogFile]:
     """Return subagents' logs next to the main one; only their records name their session."""
-    for log in find_logs(main.home):
-        is_candidate = log.kind == "subagent" and log.session_id is None
-        is_here = log.project_key == main.project_key
+    for log in unnamed:
+        is_candidate = log.kind == "subagent"
+        is_here = (log.home, log.project_key) == (main.home, main.project_key)
         if is_candidate and is_here and owner_in(log.path) == session_id:
             yield log
 

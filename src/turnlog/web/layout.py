@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus
 
 from starlette.responses import HTMLResponse
 
@@ -28,8 +29,11 @@ TABS: Final[Mapping[Tab, str]] = {
 
 def address(path: str, /, **params: str | int | None) -> OwnUrl:
     """Return the URL of one of our pages, without empty parameters."""
-    query = urlencode({name: value for name, value in params.items() if value})
+    query = "&".join(f"{name}={_quoted(str(value))}" for name, value in params.items() if value)
     return OwnUrl(quote(path) + (f"?{query}" if query else ""))
+
+
+_quoted = lru_cache(1_000)(quote_plus)  # The links of a page have few values, very often.
 
 
 def top(tab: Tab, query: str = "") -> Fragment:

@@ -126,6 +126,7 @@ def command(
             words=words,
             sort=sort,
             limit=limit or None,
+            with_tools=as_json or as_csv,
             costs=SessionCosts(index, options.configured_prices()),
             **filters,
             **of_states,

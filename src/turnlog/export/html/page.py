@@ -57,7 +57,11 @@ class OwnUrl(str):
 
 def escaped(text: str, *, keep: str = "\n\t") -> Fragment:
     """Return any text as a fragment: active characters become visible, markup becomes text."""
-    return Fragment(html.escape(inert(text, keep=keep), quote=True))
+    return Fragment(_escaped(text, keep))
+
+
+def _escaped(text: str, keep: str = "\n\t") -> str:
+    return html.escape(inert(text, keep=keep))
 
 
 def joined(*children: Child) -> Fragment:
@@ -151,7 +155,7 @@ def _flat(children: Iterable[Child]) -> list[str]:
         if isinstance(child, Fragment):
             flat.append(child)
         elif isinstance(child, str):
-            flat.append(escaped(child))
+            flat.append(_escaped(child))
         elif child is not None:
             flat += _flat(child)
     return flat
@@ -164,21 +168,21 @@ def _check_element(tag: str) -> None:
 
 
 @cache
-def _attribute_name(name: str) -> str:
+def _attribute_name(name: str) -> tuple[str, bool]:
+    """Return an attribute's name, and whether its value is an address."""
     written = name.removesuffix("_").replace("_", "-")
     if not _NAME.fullmatch(written) or _FORBIDDEN.fullmatch(written):
         raise ValueError(f"forbidden attribute: {written!r}")
-    return written
+    return written, written.lower() in _ADDRESSES
 
 
 def _attribute(name: str, value: str | float | bool | None) -> str:  # noqa: FBT001
     if value is None or value is False:
         return ""
-    written = _attribute_name(name)
+    written, is_address = _attribute_name(name)
     if value is True:
         return f" {written}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    is_address = written.lower() in _ADDRESSES
     if is_address and not isinstance(value, OwnUrl) and not is_safe_address(text):
         return ""
-    return f' {written}="{escaped(text)}"'
+    return f' {written}="{_escaped(text)}"'

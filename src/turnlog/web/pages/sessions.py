@@ -31,7 +31,8 @@ from turnlog.pricing.money import shown
 from turnlog.web.context import PageContext, Params
 from turnlog.web.layout import address, copied_responses, framed
 
-_LIMIT: Final = 100
+_LIMIT: Final = 50
+"""How many rows are loaded at once: about two screens."""
 _VALUES: Final = 8
 """How many values of a facet are listed."""
 _SWAPPED: Final = "filters chips facets total overview list"
@@ -183,6 +184,7 @@ def sessions_page(params: Params) -> str:
             reverse=asked.is_reversed,
             limit=_LIMIT,
             offset=offset,
+            with_tools=False,
             facets=None if is_part else _VALUES,
             costs=SessionCosts(index, ctx.prices),
             now=ctx.now(),
