@@ -305,3 +305,29 @@ def test_the_page_grows_with_its_log_and_keeps_the_place(chromium, tmp_path):
         until(page, "() => document.getElementById('turns').innerText.includes('Fig 39')")
         until(page, IN_VIEW, "end")
         page.context.close()
+
+
+def test_growth_beyond_the_window_is_announced(chromium, tmp_path):
+    log = many_turns(tmp_path / "home", 3, GROWING)
+    other = many_turns(tmp_path / "home", 2, MANY)
+    with served(tmp_path) as server:
+        page = chromium.new_context(viewport={"width": 1440, "height": 600}).new_page()
+        page.goto(f"{server.address}/?token={server.token}")
+        page.wait_for_url(f"{server.address}/")
+        page.goto(f"{server.address}/session/{GROWING}#t1")
+        until(page, "() => document.getElementById('end') !== null")
+        page.wait_for_timeout(1000)  # Until the page listens.
+        with page.expect_response(lambda answer: "/turns?" in answer.url) as asked:
+            other.prompt("Somebody else's plums?").save()
+        assert asked.value.status == 304
+        assert not page.is_visible("#new")
+        for number in range(200):
+            log.call("Read", f"line {number} of figs", file_path="/home/ada/orchard/figs.py")
+        log.prompt("Are the figs ripe?").save()
+        until(page, "() => document.getElementById('new').innerText === 'new ↓'")
+        page.click("#new")
+        until(
+            page, "() => document.getElementById('turns').innerText.includes('Are the figs ripe?')"
+        )
+        until(page, "() => document.getElementById('new').hidden")
+        page.context.close()

@@ -1,6 +1,6 @@
 // Reading a session: turns are loaded as one scrolls, find and keys ask the server where to go, the
 // page grows with its log, and going back leads to the same place with the same folds.
-import { enhance, fill, load, morph } from "./swap.js";
+import { enhance, fill, load, morph, parse } from "./swap.js";
 import { register } from "./keys.js";
 
 const session = document.getElementById("session");
@@ -267,19 +267,25 @@ function mark() {
     if (link && nav.scrollHeight > nav.clientHeight)
       nav.scrollTop += link.getBoundingClientRect().top - nav.getBoundingClientRect().top - nav.clientHeight / 2;
   }
+  hidePill();
   const seen = session.querySelector("#rail .seen"), all = Number(session.dataset.windows) || 1;
   if (now && seen) seen.setAttribute("y", (Number(now.dataset.w ?? 0) / all) * 160);
 }
 addEventListener("scroll", () => { if (!isMarking) { isMarking = true; requestAnimationFrame(mark); } }, { passive: true });
 
 // Live: the last window is asked for again when a log has grown.
-let tag = "", fresh = 0, isGrowing = false, isStale = false;
+let tag = `"${session.dataset.tag}"`, fresh = 0, isGrowing = false, isStale = false;
 const pill = document.createElement("button");
 pill.id = "new";
 pill.type = "button";
 pill.hidden = true;
 pill.addEventListener("click", () => { fresh = 0; pill.hidden = true; jump(endUrl()); });
 session.append(pill);
+function hidePill() {
+  if (!(byId("end")?.getBoundingClientRect().top < innerHeight)) return;
+  pill.hidden = true;
+  fresh = 0;
+}
 const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight, behavior: "instant" });
 function follow() { if (byId("follow").checked) toEnd(); }
 byId("follow").addEventListener("change", async ({ target }) => {
@@ -297,12 +303,14 @@ async function grow() {
     const url = partUrl("turns", { window: last, side: "after" });
     let page = null;
     try {
-      page = await load(url, { headers: { Accept: "text/html", ...(tag && { "If-None-Match": `"${tag}"` }) }, cache: "no-store" });
+      const answer = await fetch(url, { headers: { "If-None-Match": tag }, cache: "no-store" });
+      if (answer.status === 304) continue;
+      tag = answer.headers.get("etag") ?? "";
+      page = parse(await answer.text());
     } catch { break; } // The server is gone: the page stays as it is.
     if (!page?.querySelector("section.turn")) continue;
     const now = [...turns().querySelectorAll("section.turn[data-w]")].at(-1)?.dataset.w ?? "0";
     if (now !== last) { isStale = true; continue; } // The next window came in the meantime.
-    tag = page.querySelector("[data-tag]")?.dataset.tag ?? "";
     const hasAfter = page.getElementById("after");
     let added = 0, hasTurns = false;
     for (const section of [...page.body.children]) {
@@ -312,14 +320,14 @@ async function grow() {
       if (old) morph(old, section);
       else { turns().append(section); hasTurns = true; }
     }
-    if (!hasAfter) byId("after")?.remove();
+    byId(hasAfter ? "end" : "after")?.remove();
     watch();
     if (hasTurns) refreshOutline();
-    if (!added || byId("follow").checked) continue;
+    if (byId("follow").checked || !(added || hasAfter)) continue;
     fresh += added;
-    pill.textContent = `${fresh} new ↓`;
-    pill.hidden = byId("end")?.getBoundingClientRect().top < innerHeight;
-    if (pill.hidden) fresh = 0;
+    pill.textContent = hasAfter ? "new ↓" : `${fresh} new ↓`; // How many are after this window is not known.
+    pill.hidden = false;
+    hidePill();
   }
   isGrowing = false;
 }

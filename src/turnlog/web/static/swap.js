@@ -11,12 +11,12 @@ const policy = window.trustedTypes ? trustedTypes.createPolicy("turnlog", rules)
 const parser = new DOMParser();
 const typingDelay = 150;
 
-const parse = (html) => parser.parseFromString(policy.createHTML(html), "text/html");
+/** Return a page of this server as a document. */
+export const parse = (html) => parser.parseFromString(policy.createHTML(html), "text/html");
 
 /** Fetch a page of this server. */
 export async function load(url, options = {}) {
   const answer = await fetch(url, { headers: { Accept: "text/html" }, ...options });
-  if (answer.status === 304) return null;
   return parse(await answer.text());
 }
 

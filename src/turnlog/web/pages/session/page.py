@@ -48,6 +48,7 @@ def session_page(view: SessionView) -> str:
             rail(view),
             id="session",
             data_session=view.id,
+            data_tag=view.tag,
             data_windows=str(len(view.thread.windows)),
             data_turns=view.url("turns"),
         ),

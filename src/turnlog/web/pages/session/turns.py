@@ -113,7 +113,7 @@ def window_parts(
         else:
             drawn.append(draw.turn(turn, here=here, window=number))
     if number == len(windows) - 1:
-        drawn += [_strays(view, draw), element("span", id="end", data_tag=view.tag)]
+        drawn += [_strays(view, draw), element("span", id="end")]
     elif after:
         drawn.append(_more(view, number + 1, "after", number + 1, windows[-1]))
     return drawn
