@@ -277,7 +277,7 @@ def compare_costs(
 
 def explain_cost(source: UsageSource, prices: Prices, asked: Question, row: str) -> Explanation:
     """Return what one *row* of ``cost``, or its ``total``, consists of."""
-    scan = (source.traced if asked.is_traced else source.responses)(asked.period)
+    scan = usage_for(source, asked, is_added_up=False)
     return explain(scan, prices, asked, row)
 
 

@@ -142,7 +142,7 @@ _MODULES: Final = {
 _TYPED: Final = re.compile(r"^'(.*)' is not one of ", re.DOTALL)
 
 _NO_PAGER: Final = "--no-pager"
-_OLD_NAMES: Final = {"agent": "subagent", "agents": "subagents"}
+_OLD_NAMES: Final = {"agents": "subagents"}
 """Former names of options and of their choices, still accepted."""
 COMPLETING: Final = "_TURNLOG_COMPLETE"
 """Set by a shell that asks for completions."""

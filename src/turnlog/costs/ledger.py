@@ -185,11 +185,11 @@ def week_starts_from(settings: Mapping[str, Any]) -> tuple[Weekday, tuple[Settin
     return start, tuple(problems)
 
 
-def usage_for(source: UsageSource, question: Question) -> UsageScan:
+def usage_for(source: UsageSource, question: Question, *, is_added_up: bool = True) -> UsageScan:
     """Return the usage that *question* is about, added up if that changes no figure."""
     if question.is_traced:
         scan = source.traced(question.period)
-    elif question.mode != "calculate":
+    elif question.mode != "calculate" or not is_added_up:
         scan = source.responses(question.period)
     else:
         scan = source.sums(question.period)

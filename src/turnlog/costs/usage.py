@@ -25,7 +25,7 @@ from msgspec.structs import asdict
 from turnlog.catalog.tags import tags_by_session
 from turnlog.errors import IndexUnavailable, TurnlogError, UsageError
 from turnlog.formats import Home, LogFile, Problem, find_everywhere
-from turnlog.formats.supported import agent_of, shared_layouts
+from turnlog.formats.supported import agent_of
 from turnlog.index.connection import Index, open_fresh
 from turnlog.index.ids import (
     LONG_CONTEXT,
@@ -222,11 +222,11 @@ class IndexSource(Struct, frozen=True):
         return scan
 
     def agents(self) -> dict[str, str]:
-        """Return the agent of each session; a session that shares its logs has none of its own."""
-        shared = ", ".join(f"'{name}'" for name in sorted(shared_layouts()))
+        """Return the agent of each session that used something: that of the logs that say so."""
         query = (
-            f"SELECT session, layout FROM logs WHERE session IS NOT NULL AND layout <> 'beside'"  # noqa: S608
-            f" UNION ALL SELECT session, layout FROM sessions WHERE layout IN ({shared})"
+            "SELECT DISTINCT names.name, logs.layout FROM messages"  # noqa: S608 - Ours.
+            f" JOIN logs ON logs.id = messages.record >> {OFFSET_BITS}"
+            " JOIN names ON names.id = messages.session"
         )
         return {session: agent_of(layout) for session, layout in self.index.db.execute(query)}
 

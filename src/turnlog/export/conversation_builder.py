@@ -119,7 +119,7 @@ class ConversationBuilder:
             title=out.text(title) if title else None,
             project=out.text(found.cwd) if found.cwd else None,
             git_branch=out.text(found.git_branch) if found.git_branch else None,
-            models=[out.text(model) for model in found.models],
+            models=[out.text(model) for model in found.models if not model.startswith("<")],
             started_at=found.started_at,
             last_active_at=found.last_active_at,
             thread=self.choice.thread,

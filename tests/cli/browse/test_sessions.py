@@ -136,8 +136,6 @@ def test_agents_are_shown_when_asked_for(turnlog):
         (("show", "f38b", "--agents"), ("show", "f38b", "--subagents")),
         (("sessions", "--is", "agents"), ("sessions", "--is", "subagents")),
         (("sessions", "--sort", "agents"), ("sessions", "--sort", "subagents")),
-        (("cost", "agent"), ("cost", "subagent")),
-        (("cost", "--by", "agent"), ("cost", "--by", "subagent")),
         (("search", "role:agent"), ("search", "role:subagent")),
     ],
 )

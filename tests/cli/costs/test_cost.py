@@ -476,6 +476,14 @@ def test_sessions_are_named_by_what_they_are_about_where_there_is_room(turnlog, 
     assert "A [red] kite" not in turnlog("cost", "session", "--home", spent, COLUMNS="60")[1]
 
 
+def test_a_session_has_an_agent_also_if_only_a_subagent_is_left(turnlog, spent):
+    log = next(spent.rglob("*.jsonl"))
+    log.rename(log.with_name("agent-a1b2c3.jsonl"))
+    arguments = ("cost", "agent", "--home", spent, "--json")
+    rows = json.loads(turnlog(*arguments)[1])["rows"]
+    assert [row["agent"] for row in rows] == ["Claude Code"]
+
+
 def test_where_nothing_is_found_nothing_is_said_of_figures(turnlog, spent):
     code, out, _ = turnlog("cost", "--since", "1d", "--model", "opus", "--home", spent)
     assert code == 1
