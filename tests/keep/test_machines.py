@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from formats.agents import AGENTS
 from keep.orchard_home import ID, OTHER, PROJECT, SHARED, conversation, files_in, write_files
 from turnlog.formats import Home, find_everywhere, home_paths, key_of
 from turnlog.formats.kept_copies import kept_place
@@ -116,6 +117,21 @@ def test_a_container_that_is_made_anew_finds_what_was_kept(machines):
     machines.keep()
     assert machines.sessions() == {ID, THIRD}
     assert len(list(kept_place(machines.home).parent.iterdir())) == 1
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=[agent.format.name for agent in AGENTS])
+def test_homes_of_every_agent_are_told_apart_by_their_logs(machines, agent):
+    agent.write(machines.on("aaaaaaaa").home)
+    machines.keep()
+    place = kept_place(machines.home)
+    machines.home.rename(machines.away / "bbbbbbbb")
+    machines.on("bbbbbbbb").keep()
+    assert kept_place(machines.home) == place  # The same logs, on a machine whose id has changed.
+    agent.write(machines.on("cccccccc").home)
+    for path in sorted(machines.home.rglob("*.jsonl")):
+        path.rename(path.with_name(path.name.replace("-0", "-1").replace("events", "events-1")))
+    machines.keep()
+    assert kept_place(machines.home) != place
 
 
 def test_a_home_that_another_container_is_given_keeps_its_mirror(machines):

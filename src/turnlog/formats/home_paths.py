@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HOME_VARIABLES = tuple(AGENT_HOMES)
 """The environment variables that say where agents keep their sessions."""
 
-_WITH_SESSIONS = ("projects", "sessions")
+_WITH_SESSIONS = ("projects", "sessions", "archived_sessions", "session-state")
 MACHINE = "machine"
 """The file in a mirror with the id of the machine that keeps its home there."""
 _READABLE = 80  # Characters of a home's path that the name of its mirror has.
@@ -173,21 +173,14 @@ def _others(first: str) -> list[str]:
 def _log_names(home: str) -> Iterator[str]:
     """Yield the names of the sessions' logs in *home*; days' logs are named alike everywhere."""
     for top in _WITH_SESSIONS:
-        for inner in ("", *_listed(os.path.join(home, top))):
-            for each in _listed(os.path.join(home, top, inner)):
+        for directory, _, names in os.walk(os.path.join(home, top)):
+            for each in names:
                 if each.endswith(".jsonl") and not _is_day(each):
-                    yield "/".join(filter(None, (top, inner, each)))
+                    yield os.path.relpath(os.path.join(directory, each), home)
 
 
 def _is_day(name: str) -> bool:
     return name[:4].isdecimal() and len(name) == len("2026-01-01.jsonl")
-
-
-def _listed(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
 
 
 def _is_kept(home: str, environ: Mapping[str, str]) -> bool:
