@@ -140,7 +140,8 @@ def piped(world, shown, words):
     """Run resume in a pipe, where it prints the command, or lists sessions if none is named."""
     done = alone(world, words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = done.communicate(timeout=60)
-    assert (f"claude --resume {RETRY}" in out.decode()) is (len(shown.words) > 2)
+    commands = (f"claude --resume {RETRY}", f"codex resume {world.codex}")
+    assert any(each in out.decode() for each in commands) is (len(shown.words) > 2)
     return done.returncode, out.decode(), err.decode()
 
 

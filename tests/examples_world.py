@@ -22,6 +22,7 @@ import time_machine
 
 import turnlog
 from cli.screens import NOW, Home, Terminal
+from codex_world import Rollout, Usage
 from examples_found import at_home
 from turnlog.cli.app import run
 from turnlog.cli.live import watch
@@ -91,6 +92,7 @@ class World(Home):
         # What the examples call by a name that only this world can give.
         self.meant = {
             "SESSION": "5f0c",
+            "019d78fc": self.codex,
             "/tmp/then": f"{self.path}/then",
             "3f2a": self.asked("errors", "--tool", "Bash")["errors"][0]["signature"],
             "3fa9": self.asked("plans", "calm-river")["plans"][0]["versions"][0]["sha256"],
@@ -170,6 +172,7 @@ class World(Home):
     def _programs(self):
         programs = {
             "claude": 'echo "claude $*"',
+            "codex": 'echo "codex $*"',
             "turnlog": f'exec "{sys.executable}" -m turnlog.cli "$@"',
         }
         (self.path / "bin").mkdir()
@@ -200,6 +203,7 @@ class World(Home):
                 log.prompt("Count the apples of July")
                 log.call("Bash", "seven", command="count apples")
                 log.answer("Seven.")
+        self._write_codex()
         with (self.claude / "history.jsonl").open("a") as history:
             at = int((NOW - timedelta(minutes=50)).timestamp() * 1000)
             fields = {"display": "Why is the retry flaky?", "timestamp": at, "pastedContents": {}}
@@ -209,6 +213,14 @@ class World(Home):
         (self.claude / "todos" / f"{RETRY}-agent-{RETRY}.json").write_text(json.dumps(todos))
         for name in ("history.jsonl", f"todos/{RETRY}-agent-{RETRY}.json"):
             os.utime(self.claude / name, (at / 1000, at / 1000))
+
+    def _write_codex(self):
+        """Write a session of Codex."""
+        log = Rollout(self.path / ".codex", 1)
+        log.prompt("Does the retry work?")
+        log.answer("It does.", Usage(1000, 20))
+        os.utime(log.path, (log.now.timestamp(), log.now.timestamp()))
+        self.codex = log.id
 
     def _write_retry(self, store):
         """Write the session that says and does what the examples ask for."""

@@ -97,9 +97,10 @@ def test_a_click_on_a_head_sorts(opened):
 
 def test_further_rows_are_loaded_when_one_scrolls(opened):
     page = opened("/?words=quince")
-    assert rows(page) == 100
-    page.locator("tr.more").scroll_into_view_if_needed()
-    expect(page.locator("tr[data-row]")).to_have_count(MANY)
+    assert rows(page) == 50
+    for loaded in (100, MANY):
+        page.locator("tr.more").scroll_into_view_if_needed()
+        expect(page.locator("tr[data-row]")).to_have_count(loaded)
     assert page.locator("tr.more").count() == 0
 
 
@@ -133,8 +134,11 @@ def test_lists_work_without_scripts(opened):
     page = opened("/", java_script_enabled=False)
     page.fill("#field-words", "quince")
     page.click("#filters button")
-    assert rows(page) == 100
-    page.click("tr.more a")
+    assert rows(page) == 50
+    page.click("tr.more a[rel=next]")
+    page.wait_for_url("**offset=50")
+    page.click("tr.more a[rel=next]")
+    page.wait_for_url("**offset=100")
     assert rows(page) == MANY - 100
     page.click("th >> text=project")
     assert "sort=project" in page.url

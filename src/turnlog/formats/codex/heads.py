@@ -15,7 +15,6 @@ from turnlog.errors import TurnlogError
 from turnlog.records.damage import Damage
 from turnlog.records.dialects.codex import CODEX
 from turnlog.records.dialects.codex_usage import MARKS, OwnLines
-from turnlog.storage.scan import FoundLines
 from turnlog.storage.sources import BrokenArchive, Source, open_source
 
 _FIRST_BYTES: Final = 4096
@@ -82,6 +81,8 @@ def own_start(path: str) -> int:
     known = _own_starts.get(path)
     if known is not None or not head_of(path).may_have_copies:
         return known or 0
+    from turnlog.storage.scan import FoundLines  # noqa: PLC0415 - Few logs have copies.
+
     own = OwnLines()
     try:
         with FoundLines(path, *MARKS) as lines:

@@ -17,10 +17,11 @@ names. There is no way back, since turnlog does not write Codex's logs.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
+
+import msgspec
 
 from turnlog.errors import NotSerialisable
 from turnlog.records.dialects.codex_usage import MARKS, CodexUsage
@@ -426,6 +427,8 @@ def _with_code(output: str, code: int | None) -> tuple[str, int | None]:
 def _parts(content: Any) -> list[Fields]:
     """Return the parts of an output as blocks."""
     if not isinstance(content, list):
+        import json  # noqa: PLC0415 - Hardly any output is something else.
+
         text = "" if content is None else json.dumps(content, ensure_ascii=False)
         return [{"type": "text", "text": text}]
     return [
@@ -457,7 +460,7 @@ def _parsed(arguments: Any) -> Fields:
     """Return a call's arguments, which are an object or the JSON of one."""
     if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
         try:
-            arguments = json.loads(arguments)
+            arguments = msgspec.json.decode(arguments)
         except (ValueError, RecursionError):
             return {"input": arguments}
     if isinstance(arguments, dict):

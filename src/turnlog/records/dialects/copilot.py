@@ -11,8 +11,9 @@ is no way back, since turnlog does not write Copilot's logs.
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+import msgspec
 
 from turnlog.errors import NotSerialisable
 from turnlog.records.dialects.leftovers import Dialect, Fields
@@ -95,7 +96,7 @@ def _calls(data: Fields) -> list[Fields]:
 def _arguments(given: Any) -> Any:
     if isinstance(given, str):
         try:
-            return json.loads(given)
+            return msgspec.json.decode(given)
         except (ValueError, RecursionError):
             return {"input": given}
     return given
