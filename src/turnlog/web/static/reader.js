@@ -224,7 +224,11 @@ byId("fold").addEventListener("click", ({ target }) => {
 });
 const side = document.querySelector("#side > details");
 if (matchMedia("(min-width: 80rem)").matches && localStorage.getItem("side") !== "closed")
-  (window.requestIdleCallback ?? setTimeout)(() => { side.open = true; });
+  (window.requestIdleCallback ?? setTimeout)(() => {
+    const first = firstVisible(), top = first?.getBoundingClientRect().top;
+    side.open = true; // The turns get narrower, and what is above the first one taller.
+    if (first && scrollY) scrollBy({ top: first.getBoundingClientRect().top - top, behavior: "instant" });
+  });
 side.querySelector("summary").addEventListener("click", () => localStorage.setItem("side", side.open ? "closed" : "open"));
 
 // Copy: buttons for code and messages appear where the pointer or the focus is.
