@@ -23,6 +23,7 @@ from . import (
     listing,
     mcp_server,
     memory,
+    mixed_agents,
     overview,
     paths,
     real_text,
@@ -64,6 +65,7 @@ BENCHMARKS = {
         overview,
         adapters,
         mcp_server,
+        mixed_agents,
         paths,
         web,
     )
