@@ -26,6 +26,28 @@ def browser():
             chromium.close()
 
 
+@contextmanager
+def visits(chromium):
+    """Give a function that opens a page of a server; nothing may go wrong on it."""
+    wrong, contexts = [], []
+
+    def go(server, path="/", **context):
+        contexts.append(chromium.new_context(**context))
+        page = contexts[-1].new_page()
+        page.on("console", lambda said: wrong.append(said.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(f"{server.address}/?token={server.token}")
+        page.wait_for_url(f"{server.address}/")
+        if path != "/":
+            page.goto(server.address + path)
+        return page
+
+    yield go
+    for each in contexts:
+        each.close()
+    assert wrong == []
+
+
 class Visit:
     """A page opened in a browser, and everything it did that it should not do."""
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from export.browser import browser, needs_browser
+from export.browser import browser, needs_browser, visits
 from live.live_world import World, call, prompt
 from mcp_contexts import ONE, ORCHARD, TWO, Log, make_home
 from web.served import served
@@ -22,23 +22,8 @@ def chromium():
 
 @pytest.fixture
 def visit(chromium):
-    """Return a function that opens a page of a server; nothing may go wrong on it."""
-    wrong, contexts = [], []
-
-    def go(server, path="/", **context):
-        contexts.append(chromium.new_context(**context))
-        page = contexts[-1].new_page()
-        page.on("console", lambda said: wrong.append(said.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.goto(f"{server.address}/?token={server.token}")
-        page.wait_for_url(f"{server.address}/")
-        page.goto(server.address + path)
-        return page
-
-    yield go
-    for each in contexts:
-        each.close()
-    assert wrong == []
+    with visits(chromium) as go:
+        yield go
 
 
 @pytest.fixture(scope="module")

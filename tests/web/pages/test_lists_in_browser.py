@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from export.browser import browser, needs_browser
+from export.browser import browser, needs_browser, visits
 from mcp_contexts import ONE, Log, make_home
 from web.served import served
 
@@ -33,21 +33,8 @@ def chromium():
 
 @pytest.fixture
 def opened(chromium, server):
-    """Return a function that opens a page; nothing may go wrong on it."""
-    wrong = []
-
-    def come(path="/", **context):
-        page = chromium.new_context(**context).new_page()
-        page.on("console", lambda said: wrong.append(said.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.goto(f"{server.address}/?token={server.token}")
-        page.wait_for_url(f"{server.address}/")
-        if path != "/":
-            page.goto(server.address + path)
-        return page
-
-    yield come
-    assert wrong == []
+    with visits(chromium) as go:
+        yield lambda path="/", **context: go(server, path, **context)
 
 
 def rows(page):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from export.browser import browser, needs_browser
+from export.browser import browser, needs_browser, visits
 from web.pages.long_sessions import DEEP, MANY, OLD, deep_turn, many_turns, old_sidechain
 from web.served import served
 
@@ -35,24 +35,9 @@ def chromium():
 
 @pytest.fixture
 def visit(chromium, server):
-    """Open a page; nothing on it may go wrong."""
-    wrong, contexts = [], []
-
-    def go(path, **context):
-        given = {"viewport": {"width": 1440, "height": 900}} | context
-        contexts.append(chromium.new_context(**given))
-        page = contexts[-1].new_page()
-        page.on("console", lambda said: wrong.append(said.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.goto(f"{server.address}/?token={server.token}")
-        page.wait_for_url(f"{server.address}/")
-        page.goto(server.address + path)
-        return page
-
-    yield go
-    for context in contexts:
-        context.close()
-    assert wrong == []
+    wide = {"viewport": {"width": 1440, "height": 900}}
+    with visits(chromium) as go:
+        yield lambda path, **context: go(server, path, **(wide | context))
 
 
 def until(page, script, *words):
