@@ -88,15 +88,6 @@ def one_project(name: str, known: Sequence[str]) -> str:
     return found[0]
 
 
-PERIODS: Final[dict[str, str]] = {
-    "30d": "the last 30 days",
-    "7d": "the last 7 days",
-    "today": "today",
-    "90d": "the last 90 days",
-    "1y": "the last year",
-    "all": "all of the time",
-}
-"""The periods of reports, the default first."""
 _MOST_DIGITS: Final = 9
 
 
@@ -132,12 +123,6 @@ class Params(Struct, frozen=True):
     def moment(self, name: str, default: str = "") -> datetime | None:
         """Parse a time such as 7d."""
         return resolve_instant(self.text(name, default) or None, self.ctx.zone)
-
-    @property
-    def period(self) -> str | None:
-        """The period of a report, one of PERIODS; None for all of the time."""
-        chosen = self.one_of("since", PERIODS)
-        return None if chosen == "all" else chosen
 
     @property
     def project(self) -> str | None:

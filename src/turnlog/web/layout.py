@@ -12,7 +12,6 @@ from starlette.responses import HTMLResponse
 from turnlog.api.sessions.lists import IndexedSession
 from turnlog.export.html.charts import counted
 from turnlog.export.html.page import Child, Fragment, OwnUrl, element, escaped, joined
-from turnlog.web.context import PERIODS, Params
 from turnlog.web.static_files import static_url
 
 Tab = Literal["Sessions", "Now", "Search", "Files", "Costs", "Insights", "Health", ""]
@@ -146,11 +145,6 @@ def choice(name: str, chosen: str, words: str, options: Sequence[tuple[str, str]
         name=name,
         aria_label=words,
     )
-
-
-def period_field(params: Params) -> Fragment:
-    """Return the select box for the period of a report."""
-    return choice("since", params.period or "all", "period", list(PERIODS.items()))
 
 
 def tick(name: str, words: str, *, is_on: bool) -> Fragment:

@@ -377,10 +377,6 @@ def _files_in(patch: str) -> Iterator[tuple[str, Fields]]:
                 yield "MultiEdit", {"file_path": path, "edits": edits, **moved}
 
 
-def _is_moved(body: list[str]) -> bool:
-    return bool(body) and body[0].startswith(_MOVE)
-
-
 def _edits_in(body: list[str]) -> Iterator[Fields]:
     """Yield the old and new text of each hunk of a file's changes."""
     old: list[str] = []
